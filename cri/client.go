@@ -1,6 +1,6 @@
 // Package cri calls a container runtime over the Container Runtime Interface (k8s.io/cri-api,
-// v1). Client has a method with plain Go parameters for each call, and applies the call's
-// timeout. It does not depend on podrun's model of a pod.
+// v1). Client and its parts have a method with plain Go parameters for each call, and apply the call's
+// timeout. They do not depend on podrun's model of a pod.
 package cri
 
 import (
@@ -25,16 +25,15 @@ const maxMessage = 16 << 20
 // one response, and of all responses, before podrun has read it.
 const window = 1 << 20
 
-// Client calls one runtime. It is safe for concurrent use.
+// Client calls one runtime. Its own methods call the CRI's RuntimeService. It is safe for concurrent use.
 type Client struct {
-	Runtime runtimeapi.RuntimeServiceClient
-	Images  runtimeapi.ImageServiceClient
+	Runtime    runtimeapi.RuntimeServiceClient
+	Images     Images
+	Streaming  Streaming
+	Containerd Containerd
 
 	// the same service as Runtime, on a connection with small windows, for ExecSync; nil for a client from New
-	execs runtimeapi.RuntimeServiceClient
-	// containerd's own service; nil for a client from New, like records
-	tasks    tasksapi.TasksClient
-	records  containersapi.ContainersClient
+	execs    runtimeapi.RuntimeServiceClient
 	endpoint string
 	timeout  time.Duration
 	conns    []*grpc.ClientConn
@@ -67,7 +66,9 @@ func (c *Client) Observe(o Observer) { c.observer.Store(&o) }
 // New returns a client for two connected services. timeout limits each call that has no limit of
 // its own (the kubelet's runtimeRequestTimeout).
 func New(rt runtimeapi.RuntimeServiceClient, img runtimeapi.ImageServiceClient, timeout time.Duration) *Client {
-	return &Client{Runtime: rt, Images: img, timeout: timeout}
+	c := &Client{timeout: timeout}
+	c.setServices(rt, img)
+	return c
 }
 
 // Dial prepares a connection to a runtime. The endpoint is a unix:// URL or a path. If
@@ -92,11 +93,20 @@ func Dial(endpoint, imageEndpoint string, timeout time.Duration) (*Client, error
 			return nil, err
 		}
 	}
-	c.Runtime = runtimeapi.NewRuntimeServiceClient(rt)
-	c.Images = runtimeapi.NewImageServiceClient(img)
-	c.tasks = tasksapi.NewTasksClient(rt)
-	c.records = containersapi.NewContainersClient(rt)
+	c.setServices(runtimeapi.NewRuntimeServiceClient(rt), runtimeapi.NewImageServiceClient(img))
+	c.Images.conn = img
+	c.Containerd = Containerd{
+		tasks:   tasksapi.NewTasksClient(rt),
+		records: containersapi.NewContainersClient(rt),
+		timeout: timeout,
+	}
 	return c, nil
+}
+
+func (c *Client) setServices(rt runtimeapi.RuntimeServiceClient, img runtimeapi.ImageServiceClient) {
+	c.Runtime = rt
+	c.Images = Images{Service: img, timeout: c.timeout}
+	c.Streaming = Streaming{runtime: rt, timeout: c.timeout}
 }
 
 func (c *Client) connect(endpoint string, window int32) (*grpc.ClientConn, error) {
@@ -130,15 +140,6 @@ func (c *Client) Close() error {
 		}
 	}
 	return first
-}
-
-// ImageConn returns the connection to the image service. Callers use it for services on the same
-// socket that do not belong to the CRI. It returns nil for a client from New.
-func (c *Client) ImageConn() grpc.ClientConnInterface {
-	if len(c.conns) == 0 {
-		return nil
-	}
-	return c.conns[len(c.conns)-1]
 }
 
 // Endpoint returns the configured endpoint, or "" for a client from New.

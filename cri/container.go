@@ -34,7 +34,7 @@ func (c *Client) StartContainer(ctx context.Context, id string) error {
 // error if the container does not exist. The timeout is the client's plus the grace period.
 func (c *Client) StopContainer(ctx context.Context, id string, grace time.Duration) error {
 	return retryBusy(ctx, func() error {
-		return c.settled(ctx, func() error {
+		return c.Containerd.settled(ctx, func() error {
 			_, err := within(ctx, c.timeout+grace, func(ctx context.Context) (*runtimeapi.StopContainerResponse, error) {
 				return c.Runtime.StopContainer(ctx, &runtimeapi.StopContainerRequest{ContainerId: id, Timeout: int64(grace / time.Second)})
 			})
@@ -54,8 +54,8 @@ func (c *Client) RemoveContainer(ctx context.Context, id string) error {
 			// If the stop fails, the removal below also fails and reports an error.
 			_ = c.StopContainer(ctx, id, 0)
 		}
-		return c.removal(ctx, func() error {
-			return c.settled(ctx, func() error {
+		return c.Containerd.removal(ctx, func() error {
+			return c.Containerd.settled(ctx, func() error {
 				_, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.RemoveContainerResponse, error) {
 					return c.Runtime.RemoveContainer(ctx, &runtimeapi.RemoveContainerRequest{ContainerId: id})
 				})

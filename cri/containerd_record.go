@@ -7,12 +7,20 @@ import (
 	"time"
 
 	containersapi "github.com/containerd/containerd/api/services/containers/v1"
+	tasksapi "github.com/containerd/containerd/api/services/tasks/v1"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/emptypb"
 )
+
+// Containerd calls containerd's own services, on the socket of the CRI. Its clients are nil for a client from New.
+type Containerd struct {
+	tasks   tasksapi.TasksClient
+	records containersapi.ContainersClient
+	timeout time.Duration
+}
 
 // recordLabel marks the container records that podrun creates in containerd.
 const recordLabel = "podrun.dev/restored-record"
@@ -23,7 +31,7 @@ var errNoRecords = errors.New("supported only with containerd")
 // restore creates containerd's record of a container if the record is missing. It reports whether it may have
 // created the record. The record requires neither the real specification nor the snapshot, because containerd
 // finds a task by the container's ID.
-func (c *Client) restore(ctx context.Context, id string) (bool, error) {
+func (c Containerd) restore(ctx context.Context, id string) (bool, error) {
 	if c.records == nil {
 		return false, errNoRecords
 	}
@@ -55,7 +63,7 @@ func (c *Client) restore(ctx context.Context, id string) (bool, error) {
 
 // discard removes restored records if the runtime did not remove them with their containers. If it
 // fails to remove them, RemoveRestored removes them later.
-func (c *Client) discard(ctx context.Context, restored []string) {
+func (c Containerd) discard(ctx context.Context, restored []string) {
 	for _, id := range restored {
 		_ = c.RemoveRestored(ctx, id)
 	}
@@ -64,7 +72,7 @@ func (c *Client) discard(ctx context.Context, restored []string) {
 // Restored returns the IDs of restored records older than age. Before podrun removes a container
 // whose record is missing, it restores the record. If the podrun process is killed before the end
 // of the removal, the restored record remains in containerd.
-func (c *Client) Restored(ctx context.Context, age time.Duration) ([]string, error) {
+func (c Containerd) Restored(ctx context.Context, age time.Duration) ([]string, error) {
 	if c.records == nil {
 		return nil, nil
 	}
@@ -85,7 +93,7 @@ func (c *Client) Restored(ctx context.Context, age time.Duration) ([]string, err
 
 // RemoveRestored removes a record that Restored returned. It is not an error if the record does not
 // exist.
-func (c *Client) RemoveRestored(ctx context.Context, id string) error {
+func (c Containerd) RemoveRestored(ctx context.Context, id string) error {
 	_, err := within(inContainerd(ctx), c.timeout, func(ctx context.Context) (*emptypb.Empty, error) {
 		return c.records.Delete(ctx, &containersapi.DeleteContainerRequest{ID: id})
 	})

@@ -109,10 +109,10 @@ func TestRestoredRecordOfAKilledPodrun(t *testing.T) {
 	if err := c.RemoveContainer(t.Context(), id); err == nil {
 		t.Fatal("the removal did not fail")
 	}
-	if got, err := c.Restored(t.Context(), time.Hour); err != nil || len(got) > 0 {
+	if got, err := c.Containerd.Restored(t.Context(), time.Hour); err != nil || len(got) > 0 {
 		t.Errorf("of the last hour: %v, %v", got, err)
 	}
-	got, err := c.Restored(t.Context(), 0)
+	got, err := c.Containerd.Restored(t.Context(), 0)
 	if err != nil || len(got) != 1 || got[0] != id {
 		t.Fatalf("%v, %v, want %s", got, err, id)
 	}

@@ -2,23 +2,36 @@ package cri
 
 import (
 	"context"
+	"time"
 
+	"google.golang.org/grpc"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// ImageStatus returns the status of an image, or nil if the image is not present.
-func (c *Client) ImageStatus(ctx context.Context, image *runtimeapi.ImageSpec) (*runtimeapi.Image, error) {
-	resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ImageStatusResponse, error) {
-		return c.Images.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{Image: image})
+// Images calls the CRI's ImageService.
+type Images struct {
+	Service runtimeapi.ImageServiceClient
+	conn    grpc.ClientConnInterface // nil for a client from New
+	timeout time.Duration
+}
+
+// Conn returns the connection to the image service. Callers use it for services on the same
+// socket that do not belong to the CRI. It returns nil for a client from New.
+func (i Images) Conn() grpc.ClientConnInterface { return i.conn }
+
+// Status returns the status of an image, or nil if the image is not present.
+func (i Images) Status(ctx context.Context, image *runtimeapi.ImageSpec) (*runtimeapi.Image, error) {
+	resp, err := within(ctx, i.timeout, func(ctx context.Context) (*runtimeapi.ImageStatusResponse, error) {
+		return i.Service.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{Image: image})
 	})
 	return resp.GetImage(), err
 }
 
-// ImageDetails returns the status of an image with its configuration. If the image is not present,
+// Details returns the status of an image with its configuration. If the image is not present,
 // the response contains no image.
-func (c *Client) ImageDetails(ctx context.Context, image *runtimeapi.ImageSpec) (*runtimeapi.ImageStatusResponse, error) {
-	return within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ImageStatusResponse, error) {
-		return c.Images.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{Image: image, Verbose: true})
+func (i Images) Details(ctx context.Context, image *runtimeapi.ImageSpec) (*runtimeapi.ImageStatusResponse, error) {
+	return within(ctx, i.timeout, func(ctx context.Context) (*runtimeapi.ImageStatusResponse, error) {
+		return i.Service.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{Image: image, Verbose: true})
 	})
 }
 
@@ -35,32 +48,32 @@ func ImageUser(image *runtimeapi.Image) (uid *int64, name string) {
 	return new(int64), ""
 }
 
-// ImageFsInfo returns the file systems that store the images.
-func (c *Client) ImageFsInfo(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, error) {
-	return within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, error) {
-		return c.Images.ImageFsInfo(ctx, &runtimeapi.ImageFsInfoRequest{})
+// FsInfo returns the file systems that store the images.
+func (i Images) FsInfo(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, error) {
+	return within(ctx, i.timeout, func(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, error) {
+		return i.Service.ImageFsInfo(ctx, &runtimeapi.ImageFsInfoRequest{})
 	})
 }
 
-// PullImage pulls an image and returns the runtime's reference to it. Only ctx limits its duration,
+// Pull pulls an image and returns the runtime's reference to it. Only ctx limits its duration,
 // because the caller determines the time limit of a pull.
-func (c *Client) PullImage(ctx context.Context, image *runtimeapi.ImageSpec, auth *runtimeapi.AuthConfig, sandbox *runtimeapi.PodSandboxConfig) (string, error) {
-	resp, err := c.Images.PullImage(ctx, &runtimeapi.PullImageRequest{Image: image, Auth: auth, SandboxConfig: sandbox})
+func (i Images) Pull(ctx context.Context, image *runtimeapi.ImageSpec, auth *runtimeapi.AuthConfig, sandbox *runtimeapi.PodSandboxConfig) (string, error) {
+	resp, err := i.Service.PullImage(ctx, &runtimeapi.PullImageRequest{Image: image, Auth: auth, SandboxConfig: sandbox})
 	return resp.GetImageRef(), err
 }
 
-// ListImages lists all images of the runtime.
-func (c *Client) ListImages(ctx context.Context) ([]*runtimeapi.Image, error) {
-	resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ListImagesResponse, error) {
-		return c.Images.ListImages(ctx, &runtimeapi.ListImagesRequest{})
+// List lists all images of the runtime.
+func (i Images) List(ctx context.Context) ([]*runtimeapi.Image, error) {
+	resp, err := within(ctx, i.timeout, func(ctx context.Context) (*runtimeapi.ListImagesResponse, error) {
+		return i.Service.ListImages(ctx, &runtimeapi.ListImagesRequest{})
 	})
 	return resp.GetImages(), err
 }
 
-// RemoveImage removes an image with all its names. It is not an error if the image does not exist.
-func (c *Client) RemoveImage(ctx context.Context, id string) error {
-	_, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.RemoveImageResponse, error) {
-		return c.Images.RemoveImage(ctx, &runtimeapi.RemoveImageRequest{Image: &runtimeapi.ImageSpec{Image: id}})
+// Remove removes an image with all its names. It is not an error if the image does not exist.
+func (i Images) Remove(ctx context.Context, id string) error {
+	_, err := within(ctx, i.timeout, func(ctx context.Context) (*runtimeapi.RemoveImageResponse, error) {
+		return i.Service.RemoveImage(ctx, &runtimeapi.RemoveImageRequest{Image: &runtimeapi.ImageSpec{Image: id}})
 	})
 	return err
 }

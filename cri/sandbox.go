@@ -31,7 +31,7 @@ func (c *Client) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandbo
 func (c *Client) StopPodSandbox(ctx context.Context, id string) error {
 	return retryBusyExtended(ctx, func(ctx context.Context) error {
 		c.killAll(ctx, id)
-		return c.settled(ctx, func() error {
+		return c.Containerd.settled(ctx, func() error {
 			_, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.StopPodSandboxResponse, error) {
 				return c.Runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: id})
 			})
@@ -43,17 +43,15 @@ func (c *Client) StopPodSandbox(ctx context.Context, id string) error {
 // killAll kills the running containers of a sandbox. If it cannot kill a container, it ignores the
 // error, because stopping the sandbox then also fails.
 func (c *Client) killAll(ctx context.Context, sandbox string) {
-	resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ListContainersResponse, error) {
-		return c.Runtime.ListContainers(ctx, &runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{
-			PodSandboxId: sandbox, State: &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING},
-		}})
+	ids, err := c.containerIDs(ctx, &runtimeapi.ContainerFilter{
+		PodSandboxId: sandbox, State: &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING},
 	})
 	if err != nil {
 		return
 	}
 	var all sync.WaitGroup
-	for _, container := range resp.GetContainers() {
-		all.Go(func() { _ = c.StopContainer(ctx, container.GetId(), 0) })
+	for _, id := range ids {
+		all.Go(func() { _ = c.StopContainer(ctx, id, 0) })
 	}
 	all.Wait()
 }
@@ -64,8 +62,8 @@ func (c *Client) killAll(ctx context.Context, sandbox string) {
 // that was never started, RemovePodSandbox deletes the task first.
 func (c *Client) RemovePodSandbox(ctx context.Context, id string) error {
 	return retryBusyExtended(ctx, func(ctx context.Context) error {
-		return c.removal(ctx, func() error {
-			return c.settled(ctx, func() error {
+		return c.Containerd.removal(ctx, func() error {
+			return c.Containerd.settled(ctx, func() error {
 				_, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.RemovePodSandboxResponse, error) {
 					return c.Runtime.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: id})
 				})

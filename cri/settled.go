@@ -18,7 +18,7 @@ import (
 // settled then restores the missing records with containerd's own service on the same socket, and
 // repeats the call, which removes the records. listed returns the IDs of the objects that the call
 // affects. It returns none if the runtime does not list the object.
-func (c *Client) settled(ctx context.Context, call func() error, listed func(context.Context) ([]string, error)) error {
+func (c Containerd) settled(ctx context.Context, call func() error, listed func(context.Context) ([]string, error)) error {
 	err := call()
 	if status.Code(err) != codes.NotFound {
 		return err

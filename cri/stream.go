@@ -11,10 +11,18 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/streaming/pkg/httpstream"
 	"k8s.io/streaming/pkg/httpstream/spdy"
 )
+
+// Streaming connects to the runtime's streaming server, for exec, attach and port-forward.
+type Streaming struct {
+	runtime runtimeapi.RuntimeServiceClient
+	timeout time.Duration
+}
 
 // NotStreamedError reports that podrun could not reach the runtime's streaming server, or that
 // the server does not support the protocol. The command did not run.
@@ -31,7 +39,7 @@ func (e *NotStreamedError) Unwrap() error { return e.Err }
 // upgraded opens a SPDY connection with the given protocol to a URL of the runtime's streaming
 // server. The caller must close the connection before the session, because closing the session
 // waits for input that no process reads. The error is a *NotStreamedError, or ctx's cause.
-func (c *Client) upgraded(ctx context.Context, address, protocol string) (net.Conn, httpstream.Connection, error) {
+func (c Streaming) upgraded(ctx context.Context, address, protocol string) (net.Conn, httpstream.Connection, error) {
 	conn, err := within(ctx, c.timeout, func(ctx context.Context) (net.Conn, error) { return upgrade(ctx, address, protocol) })
 	if err != nil {
 		if ctx.Err() != nil {

@@ -54,7 +54,7 @@ func (e *ExecError) Error() string { return e.Message }
 // interrupted kubectl exec (k/k#89031), because the CRI has no call that stops it. A read from In
 // that is blocked outlives Exec. If a command leaves much of its input unread, containerd 1.6 may
 // never report that the command has exited, because it waits until the input has been read.
-func (c *Client) Exec(ctx context.Context, id string, command []string, s Streams) (int, error) {
+func (c Streaming) Exec(ctx context.Context, id string, command []string, s Streams) (int, error) {
 	url, err := c.ExecURL(ctx, id, command, s.kinds())
 	if err != nil {
 		return 0, err
@@ -69,9 +69,9 @@ func (c *Client) Exec(ctx context.Context, id string, command []string, s Stream
 
 // ExecURL requests a URL of the runtime's streaming server. A client can use the URL to run the
 // command once with these streams.
-func (c *Client) ExecURL(ctx context.Context, id string, command []string, k StreamKinds) (string, error) {
+func (c Streaming) ExecURL(ctx context.Context, id string, command []string, k StreamKinds) (string, error) {
 	resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ExecResponse, error) {
-		return c.Runtime.Exec(ctx, &runtimeapi.ExecRequest{
+		return c.runtime.Exec(ctx, &runtimeapi.ExecRequest{
 			ContainerId: id, Cmd: command, Stdin: k.Stdin, Stdout: k.Stdout, Stderr: k.Stderr, Tty: k.TTY,
 		})
 	})
@@ -80,7 +80,7 @@ func (c *Client) ExecURL(ctx context.Context, id string, command []string, k Str
 
 // Attach connects the streams to those of a container's main process, until the process
 // exits. s.TTY must equal the value in the container's config. The errors are those of Exec.
-func (c *Client) Attach(ctx context.Context, id string, s Streams) error {
+func (c Streaming) Attach(ctx context.Context, id string, s Streams) error {
 	url, err := c.AttachURL(ctx, id, s.kinds())
 	if err != nil {
 		return err
@@ -90,9 +90,9 @@ func (c *Client) Attach(ctx context.Context, id string, s Streams) error {
 }
 
 // AttachURL is for Attach like ExecURL for Exec.
-func (c *Client) AttachURL(ctx context.Context, id string, k StreamKinds) (string, error) {
+func (c Streaming) AttachURL(ctx context.Context, id string, k StreamKinds) (string, error) {
 	resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.AttachResponse, error) {
-		return c.Runtime.Attach(ctx, &runtimeapi.AttachRequest{
+		return c.runtime.Attach(ctx, &runtimeapi.AttachRequest{
 			ContainerId: id, Stdin: k.Stdin, Stdout: k.Stdout, Stderr: k.Stderr, Tty: k.TTY,
 		})
 	})
@@ -101,7 +101,7 @@ func (c *Client) AttachURL(ctx context.Context, id string, k StreamKinds) (strin
 
 // stream uses version 4 of the remote command protocol, which is the first version that
 // transmits exit codes. Over SPDY, containerd and CRI-O support no later version.
-func (c *Client) stream(ctx context.Context, url string, s Streams) (int, error) {
+func (c Streaming) stream(ctx context.Context, url string, s Streams) (int, error) {
 	conn, session, err := c.upgraded(ctx, url, remotecommand.StreamProtocolV4Name)
 	if err != nil {
 		return 0, err

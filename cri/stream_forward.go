@@ -34,7 +34,7 @@ type Forwarded struct {
 // PortForward connects to a port of a sandbox. If no process listens on the port, PortForward
 // returns no error, but Forwarded.Err does. The error is a gRPC status of the call, a
 // *NotStreamedError, or ctx's cause. The argument ctx limits only the time to connect.
-func (c *Client) PortForward(ctx context.Context, sandboxID string, port int) (*Forwarded, error) {
+func (c Streaming) PortForward(ctx context.Context, sandboxID string, port int) (*Forwarded, error) {
 	url, err := c.PortForwardURL(ctx, sandboxID)
 	if err != nil {
 		return nil, err
@@ -59,9 +59,9 @@ func (c *Client) PortForward(ctx context.Context, sandboxID string, port int) (*
 
 // PortForwardURL requests a URL of the runtime's streaming server. A client can use the URL to
 // connect to the ports of a sandbox.
-func (c *Client) PortForwardURL(ctx context.Context, sandboxID string) (string, error) {
+func (c Streaming) PortForwardURL(ctx context.Context, sandboxID string) (string, error) {
 	resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.PortForwardResponse, error) {
-		return c.Runtime.PortForward(ctx, &runtimeapi.PortForwardRequest{PodSandboxId: sandboxID})
+		return c.runtime.PortForward(ctx, &runtimeapi.PortForwardRequest{PodSandboxId: sandboxID})
 	})
 	return resp.GetUrl(), err
 }

@@ -36,7 +36,7 @@ func (s streamServer) Exec(context.Context, *runtimeapi.ExecRequest, ...grpc.Cal
 func execAt(ctx context.Context, url string, in io.Reader) (string, int, error) {
 	var out strings.Builder
 	c := cri.New(streamServer{url: url}, nil, 5*time.Second)
-	code, err := c.Exec(ctx, "id", []string{"true"}, cri.Streams{In: in, Out: &out, Err: io.Discard})
+	code, err := c.Streaming.Exec(ctx, "id", []string{"true"}, cri.Streams{In: in, Out: &out, Err: io.Discard})
 	return out.String(), code, err
 }
 

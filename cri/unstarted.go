@@ -37,7 +37,7 @@ func unstarted(err error) string {
 // because of a task that was never started, removal deletes the task with containerd's own service
 // on the same socket, and repeats the call. The function mine reports whether the call would remove
 // the container with a given ID. removal never deletes tasks of other containers.
-func (c *Client) removal(ctx context.Context, call func() error, mine func(id string) (bool, error)) error {
+func (c Containerd) removal(ctx context.Context, call func() error, mine func(id string) (bool, error)) error {
 	for deleted := map[string]bool{}; ; {
 		err := call()
 		id := unstarted(err)
@@ -59,7 +59,7 @@ func (c *Client) removal(ctx context.Context, call func() error, mine func(id st
 // and RemovePodSandbox does not delete it (containerd issue 12344). containerd keeps other data
 // about such a sandbox until it restarts; the data can then be removed. Runtimes other than
 // containerd have no such tasks.
-func (c *Client) DeleteUnstartedTask(ctx context.Context, sandbox string) error {
+func (c Containerd) DeleteUnstartedTask(ctx context.Context, sandbox string) error {
 	if c.tasks == nil {
 		return nil
 	}
@@ -71,7 +71,7 @@ func (c *Client) DeleteUnstartedTask(ctx context.Context, sandbox string) error 
 
 // deleteTask deletes a task that is not running, and the task's process. containerd refuses to
 // delete a running task. It is not an error if the task does not exist.
-func (c *Client) deleteTask(ctx context.Context, id string) error {
+func (c Containerd) deleteTask(ctx context.Context, id string) error {
 	_, err := within(inContainerd(ctx), c.timeout, func(ctx context.Context) (*tasksapi.DeleteResponse, error) {
 		return c.tasks.Delete(ctx, &tasksapi.DeleteTaskRequest{ContainerID: id})
 	})
@@ -86,10 +86,6 @@ func (c *Client) inSandbox(ctx context.Context, sandbox, id string) (bool, error
 	if id == sandbox {
 		return true, nil
 	}
-	resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ListContainersResponse, error) {
-		return c.Runtime.ListContainers(ctx, &runtimeapi.ListContainersRequest{
-			Filter: &runtimeapi.ContainerFilter{Id: id, PodSandboxId: sandbox},
-		})
-	})
-	return len(resp.GetContainers()) == 1, err
+	ids, err := c.containerIDs(ctx, &runtimeapi.ContainerFilter{Id: id, PodSandboxId: sandbox})
+	return len(ids) == 1, err
 }

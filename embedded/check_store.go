@@ -36,8 +36,8 @@ func checkStore(ctx context.Context, l Layout, snapshotter string) *Damage {
 		return nil
 	}
 	defer client.Close()
-	snapshots := snapshotsapi.NewSnapshotsClient(client.ImageConn())
-	containers, err := containersapi.NewContainersClient(client.ImageConn()).List(ctx, &containersapi.ListContainersRequest{})
+	snapshots := snapshotsapi.NewSnapshotsClient(client.Images.Conn())
+	containers, err := containersapi.NewContainersClient(client.Images.Conn()).List(ctx, &containersapi.ListContainersRequest{})
 	if err != nil {
 		return classifyText(status.Convert(err).Message())
 	}

@@ -42,7 +42,7 @@ func removeLostSnapshot(ctx context.Context, l Layout, snapshotter string) error
 		return err
 	}
 	defer client.Close()
-	snapshots := snapshotsapi.NewSnapshotsClient(client.ImageConn())
+	snapshots := snapshotsapi.NewSnapshotsClient(client.Images.Conn())
 	remove := &snapshotsapi.RemoveSnapshotRequest{Snapshotter: snapshotter, Key: trialSnapshot}
 	_, err = snapshots.Prepare(ctx, &snapshotsapi.PrepareSnapshotRequest{Snapshotter: snapshotter, Key: trialSnapshot})
 	if err == nil {

@@ -17,7 +17,7 @@ func (p *Puller) intend(ctx context.Context, plan Plan, image Image, spec *runti
 	if p.opt.RecordDir == "" {
 		return func(bool) {}, nil
 	}
-	present, err := p.client.ListImages(ctx)
+	present, err := p.client.Images.List(ctx)
 	if err != nil {
 		return nil, p.inspectFailed(ctx, plan, image, err)
 	}
@@ -37,7 +37,7 @@ func (p *Puller) intend(ctx context.Context, plan Plan, image Image, spec *runti
 func (p *Puller) unchanged(ctx context.Context, spec *runtimeapi.ImageSpec, before []string) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	now, err := p.client.ImageStatus(ctx, spec)
+	now, err := p.client.Images.Status(ctx, spec)
 	return err == nil && (now == nil || slices.Contains(before, now.Id))
 }
 

@@ -12,7 +12,7 @@ import (
 // count, because containerd does not need it after it has unpacked the image, and this host may be unable
 // to pull the image. Of a runtime without containerd's services, the result is always "".
 func (p *Puller) lostBlob(ctx context.Context, image Image) string {
-	conn := p.client.ImageConn()
+	conn := p.client.Images.Conn()
 	if conn == nil {
 		return ""
 	}
@@ -36,7 +36,7 @@ func (p *Puller) forgetLost(ctx context.Context, image Image) {
 	for range maxLost {
 		lost := p.lostBlob(ctx, image)
 		// If containerd does not forget the blob, the pull fails with the reason.
-		if lost == "" || archive.Forget(ctx, p.client.ImageConn(), lost) != nil {
+		if lost == "" || archive.Forget(ctx, p.client.Images.Conn(), lost) != nil {
 			return
 		}
 	}

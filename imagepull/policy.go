@@ -74,7 +74,7 @@ func (p *Puller) imagePresent(ctx context.Context, plan Plan, j *job) bool {
 
 // inspect returns an image, or nil if it is not present.
 func (p *Puller) inspect(ctx context.Context, plan Plan, image Image, spec *runtimeapi.ImageSpec) (*runtimeapi.Image, error) {
-	found, err := p.client.ImageStatus(ctx, spec)
+	found, err := p.client.Images.Status(ctx, spec)
 	if err == nil {
 		return found, nil
 	}

@@ -25,7 +25,7 @@ func (p *Puller) present(ctx context.Context, plan Plan, image Image) string {
 		names = append(names, localRegistry+image.Ref)
 	}
 	for _, name := range names {
-		found, err := p.client.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: name, RuntimeHandler: plan.RuntimeHandler})
+		found, err := p.client.Images.Status(ctx, &runtimeapi.ImageSpec{Image: name, RuntimeHandler: plan.RuntimeHandler})
 		candidate := image
 		candidate.Ref = name
 		if err == nil && found != nil && !p.mustPull(plan, candidate, found) {

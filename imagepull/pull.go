@@ -154,7 +154,7 @@ func (p *Puller) fetch(ctx context.Context, plan Plan, image Image, spec *runtim
 	failed := &PullError{Image: image.Name, Found: found}
 	for _, c := range candidates {
 		watched, end := p.watch.begin(ctx, plan, image)
-		id, err := p.client.PullImage(watched, spec, c.Auth, plan.Sandbox)
+		id, err := p.client.Images.Pull(watched, spec, c.Auth, plan.Sandbox)
 		canceled := end()
 		switch {
 		case err == nil:

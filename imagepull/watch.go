@@ -64,7 +64,7 @@ type watched struct {
 
 func newWatcher(client *cri.Client, stall time.Duration, tell event.Sink) *watcher {
 	w := &watcher{stall: stall, tell: tell}
-	if conn := client.ImageConn(); conn != nil {
+	if conn := client.Images.Conn(); conn != nil {
 		w.content, w.images = contentapi.NewContentClient(conn), imagesapi.NewImagesClient(conn)
 	}
 	return w

@@ -312,14 +312,14 @@ func leftContainers(ctx context.Context, n *node.Node, sandboxes map[string]bool
 // process needed them to remove containers whose records were missing, and was killed before it
 // removed the records again.
 func leftRecords(ctx context.Context, n *node.Node) ([]Leftover, error) {
-	ids, err := n.Client.Restored(ctx, gcAge)
+	ids, err := n.Client.Containerd.Restored(ctx, gcAge)
 	if err != nil {
 		return nil, &problem.Error{Kind: problem.Runtime, Object: "runtime", Op: "list container records", Err: err}
 	}
 	var out []Leftover
 	for _, id := range ids {
 		out = append(out, Leftover{Kind: "record", Name: id, Why: "podrun restored this record in containerd to remove a container",
-			remove: func(ctx context.Context) error { return n.Client.RemoveRestored(ctx, id) }})
+			remove: func(ctx context.Context) error { return n.Client.Containerd.RemoveRestored(ctx, id) }})
 	}
 	return out, nil
 }

@@ -27,7 +27,7 @@ func (s images) List(ctx context.Context, names []string) ([]imagegc.Image, erro
 	}
 	wanted := map[string]bool{}
 	for _, name := range names {
-		found, err := s.engine.Client.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: name})
+		found, err := s.engine.Client.Images.Status(ctx, &runtimeapi.ImageSpec{Image: name})
 		if err != nil {
 			return nil, &problem.Error{Kind: problem.Runtime, Object: "image " + name, Op: "get its status", Err: err}
 		}
@@ -43,7 +43,7 @@ func (s images) List(ctx context.Context, names []string) ([]imagegc.Image, erro
 
 // Remove implements supervisor.Images.
 func (s images) Remove(ctx context.Context, id string) error {
-	if err := s.engine.Client.RemoveImage(ctx, id); err != nil {
+	if err := s.engine.Client.Images.Remove(ctx, id); err != nil {
 		return err
 	}
 	return imagestore.ForgetPulls(ctx, s.engine)

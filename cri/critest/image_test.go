@@ -27,7 +27,7 @@ func TestPull(t *testing.T) {
 		rt.AddRemote(critest.Image{Name: "coded", PullErr: status.Error(codes.ResourceExhausted, "no space left on device")})
 
 		pull := func(name string, auth *runtimeapi.AuthConfig) (string, error) {
-			return c.PullImage(t.Context(), &runtimeapi.ImageSpec{Image: name}, auth, nil)
+			return c.Images.Pull(t.Context(), &runtimeapi.ImageSpec{Image: name}, auth, nil)
 		}
 		for i, step := range []struct {
 			name string
@@ -56,10 +56,10 @@ func TestPull(t *testing.T) {
 		short, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		slow := &runtimeapi.ImageSpec{Image: "slow:1"}
-		if _, err := c.PullImage(short, slow, nil, nil); status.Code(err) != codes.DeadlineExceeded {
+		if _, err := c.Images.Pull(short, slow, nil, nil); status.Code(err) != codes.DeadlineExceeded {
 			t.Errorf("slow, in a minute: %v", err)
 		}
-		if img, err := c.ImageStatus(t.Context(), slow); img != nil || err != nil {
+		if img, err := c.Images.Status(t.Context(), slow); img != nil || err != nil {
 			t.Errorf("after that the image is present: %v, %v", img, err)
 		}
 		begin := time.Now()
@@ -67,17 +67,17 @@ func TestPull(t *testing.T) {
 		if err != nil || time.Since(begin) != 5*time.Minute {
 			t.Errorf("slow: %v after %v", err, time.Since(begin))
 		}
-		img, err := c.ImageStatus(t.Context(), slow)
+		img, err := c.Images.Status(t.Context(), slow)
 		if err != nil || img.GetId() != id || img.GetUsername() != "app" || img.GetUid() != nil || img.GetSize() != 7 {
 			t.Errorf("slow: %v, %v", img, err)
 		}
-		if img, err := c.ImageStatus(t.Context(), &runtimeapi.ImageSpec{Image: "here"}); err != nil || img.GetUid().GetValue() != 1000 {
+		if img, err := c.Images.Status(t.Context(), &runtimeapi.ImageSpec{Image: "here"}); err != nil || img.GetUid().GetValue() != 1000 {
 			t.Errorf("here: %v, %v", img, err)
 		}
-		if _, err := c.Images.RemoveImage(t.Context(), &runtimeapi.RemoveImageRequest{Image: slow}); err != nil {
+		if _, err := c.Images.Service.RemoveImage(t.Context(), &runtimeapi.RemoveImageRequest{Image: slow}); err != nil {
 			t.Error(err)
 		}
-		if img, err := c.ImageStatus(t.Context(), slow); img != nil || err != nil {
+		if img, err := c.Images.Status(t.Context(), slow); img != nil || err != nil {
 			t.Errorf("the removed image is still present: %v, %v", img, err)
 		}
 	})
@@ -86,7 +86,7 @@ func TestPull(t *testing.T) {
 // TestImageID checks that IDs are the same in every run, because golden files contain them.
 func TestImageID(t *testing.T) {
 	rt := critest.ForTest(t, critest.AnyImage())
-	img, err := rt.Client().ImageStatus(t.Context(), &runtimeapi.ImageSpec{Image: "busybox:1.36"})
+	img, err := rt.Client().Images.Status(t.Context(), &runtimeapi.ImageSpec{Image: "busybox:1.36"})
 	if want := "sha256:d5543228"; err != nil || !strings.HasPrefix(img.GetId(), want) || len(img.GetId()) != 71 {
 		t.Errorf("got %s, %v; want %s…", img.GetId(), err, want)
 	}

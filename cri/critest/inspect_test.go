@@ -22,7 +22,7 @@ func TestCalls(t *testing.T) {
 		if _, err := b.c.ExecSync(b.Context(), id, []string{"sleep", "3"}, 0); err != nil {
 			b.Fatal(err)
 		}
-		if _, err := b.c.PullImage(b.Context(), &runtimeapi.ImageSpec{Image: "x:1"}, nil, nil); err != nil {
+		if _, err := b.c.Images.Pull(b.Context(), &runtimeapi.ImageSpec{Image: "x:1"}, nil, nil); err != nil {
 			b.Fatal(err)
 		}
 		if _, err := b.c.ContainerStatus(b.Context(), "gone", false); err == nil {

@@ -42,7 +42,7 @@ func Suite(t *testing.T, dial func() *cri.Client, cfg SuiteConfig) {
 			t.Errorf("close the client: %v", err)
 		}
 	})
-	if _, err := s.PullImage(t.Context(), &runtimeapi.ImageSpec{Image: cfg.Image}, nil, nil); err != nil {
+	if _, err := s.Images.Pull(t.Context(), &runtimeapi.ImageSpec{Image: cfg.Image}, nil, nil); err != nil {
 		t.Fatalf("pull %s: %v", cfg.Image, err)
 	}
 	for _, test := range []struct {

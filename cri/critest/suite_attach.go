@@ -18,7 +18,7 @@ func (s *suite) testAttach(t *testing.T) {
 	config.Stdin, config.StdinOnce = true, true
 	id := p.start(t, config)
 	var out, errs bytes.Buffer
-	if err := s.Attach(t.Context(), id, cri.Streams{In: strings.NewReader("one\ntwo\n"), Out: &out, Err: &errs}); err != nil {
+	if err := s.Streaming.Attach(t.Context(), id, cri.Streams{In: strings.NewReader("one\ntwo\n"), Out: &out, Err: &errs}); err != nil {
 		t.Fatal(err)
 	}
 	if out.String() != "got one\n" || errs.String() != "then two\n" {
@@ -39,7 +39,7 @@ func (s *suite) testTerminal(t *testing.T) {
 	sizes <- cri.TerminalSize{Width: 91, Height: 33}
 	never, w := io.Pipe()
 	defer w.Close()
-	code, err := s.Exec(t.Context(), id, []string{"sh", "-c", "echo out; echo err >&2; exit 4"}, cri.Streams{In: never, Out: &out, TTY: true, Sizes: sizes})
+	code, err := s.Streaming.Exec(t.Context(), id, []string{"sh", "-c", "echo out; echo err >&2; exit 4"}, cri.Streams{In: never, Out: &out, TTY: true, Sizes: sizes})
 	if text := strings.ReplaceAll(out.String(), "\r", ""); err != nil || code != 4 || text != "out\nerr\n" {
 		t.Errorf("code %d, %v, %q", code, err, text)
 	}
@@ -48,7 +48,7 @@ func (s *suite) testTerminal(t *testing.T) {
 // testForward forwards to a port on which no process listens.
 func (s *suite) testForward(t *testing.T) {
 	p := s.pod(t)
-	c, err := s.PortForward(t.Context(), p.id, 9)
+	c, err := s.Streaming.PortForward(t.Context(), p.id, 9)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func (s *suite) testForward(t *testing.T) {
 	if err := c.Err(limited); err == nil || !strings.Contains(err.Error(), "connect") {
 		t.Errorf("the runtime returned the error %v, want one that contains connect", err)
 	}
-	none, err := s.PortForward(t.Context(), "none", 9)
+	none, err := s.Streaming.PortForward(t.Context(), "none", 9)
 	if err == nil && s.cfg.Profile.ForwardsLate {
 		defer none.Close()
 		err = none.Err(limited)

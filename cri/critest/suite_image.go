@@ -13,7 +13,7 @@ import (
 
 func (s *suite) testImage(t *testing.T) {
 	spec := &runtimeapi.ImageSpec{Image: s.cfg.Image}
-	img, err := s.ImageStatus(t.Context(), spec)
+	img, err := s.Images.Status(t.Context(), spec)
 	if err != nil || img == nil {
 		t.Fatalf("ImageStatus: %v, %v", img, err)
 	}
@@ -23,21 +23,21 @@ func (s *suite) testImage(t *testing.T) {
 	if img.GetUid().GetValue() != 0 || img.GetUsername() != "" {
 		t.Errorf("the image's user is %v %q, want root", img.GetUid(), img.GetUsername())
 	}
-	ref, err := s.PullImage(t.Context(), spec, nil, nil)
+	ref, err := s.Images.Pull(t.Context(), spec, nil, nil)
 	if err != nil || ref != img.GetId() {
 		t.Errorf("PullImage: %q, %v; want the ID %s", ref, err, img.GetId())
 	}
 	for _, name := range []string{img.GetId(), strings.TrimPrefix(img.GetId(), "sha256:"), img.GetRepoDigests()[0]} {
-		same, err := s.ImageStatus(t.Context(), &runtimeapi.ImageSpec{Image: name})
+		same, err := s.Images.Status(t.Context(), &runtimeapi.ImageSpec{Image: name})
 		if err != nil || same.GetId() != img.GetId() {
 			t.Errorf("ImageStatus of %s: %v, %v", name, same, err)
 		}
 	}
-	resp, err := s.Images.ListImages(t.Context(), &runtimeapi.ListImagesRequest{})
+	resp, err := s.Images.Service.ListImages(t.Context(), &runtimeapi.ListImagesRequest{})
 	if err != nil || !slices.ContainsFunc(resp.GetImages(), func(i *runtimeapi.Image) bool { return sameImage(i, img) }) {
 		t.Errorf("ListImages: got %v, %v; want a list that contains %v", resp, err, img)
 	}
-	if fs, err := s.Images.ImageFsInfo(t.Context(), &runtimeapi.ImageFsInfoRequest{}); err != nil || len(fs.GetImageFilesystems()) == 0 {
+	if fs, err := s.Images.Service.ImageFsInfo(t.Context(), &runtimeapi.ImageFsInfoRequest{}); err != nil || len(fs.GetImageFilesystems()) == 0 {
 		t.Errorf("ImageFsInfo: %v, %v", fs, err)
 	}
 	s.checkImageOfContainer(t, img)
@@ -68,17 +68,17 @@ func (s *suite) checkImageOfContainer(t *testing.T, img *runtimeapi.Image) {
 func (s *suite) testImageUnknown(t *testing.T) {
 	at := strings.LastIndex(s.cfg.Image, ":")
 	spec := &runtimeapi.ImageSpec{Image: s.cfg.Image[:at] + ":no-such-tag"}
-	if img, err := s.ImageStatus(t.Context(), spec); err != nil || img != nil {
+	if img, err := s.Images.Status(t.Context(), spec); err != nil || img != nil {
 		t.Errorf("ImageStatus: %v, %v; want nothing", img, err)
 	}
-	_, err := s.PullImage(t.Context(), spec, nil, nil)
+	_, err := s.Images.Pull(t.Context(), spec, nil, nil)
 	if words := "failed to resolve "; !s.cfg.Profile.crio() && (status.Code(err) != codes.NotFound || !strings.Contains(err.Error(), words)) {
 		t.Errorf("got %v, want NotFound: %s", err, words)
 	}
 	if words := "reading manifest no-such-tag in "; s.cfg.Profile.crio() && (err == nil || !strings.Contains(err.Error(), words)) {
 		t.Errorf("got %v, want %s", err, words)
 	}
-	if _, err := s.PullImage(t.Context(), &runtimeapi.ImageSpec{Image: "Not/A:Name!"}, nil, nil); err == nil {
+	if _, err := s.Images.Pull(t.Context(), &runtimeapi.ImageSpec{Image: "Not/A:Name!"}, nil, nil); err == nil {
 		t.Error("an invalid name was pulled")
 	}
 	p := s.pod(t)
@@ -88,7 +88,7 @@ func (s *suite) testImageUnknown(t *testing.T) {
 	wantCode(t, err, codes.NotFound, codes.Unknown)
 	// The name is available again.
 	p.create(t, p.container("app", "true"))
-	if _, err := s.Images.RemoveImage(t.Context(), &runtimeapi.RemoveImageRequest{Image: spec}); err != nil {
+	if _, err := s.Images.Service.RemoveImage(t.Context(), &runtimeapi.RemoveImageRequest{Image: spec}); err != nil {
 		t.Errorf("RemoveImage of a nonexistent image: %v", err)
 	}
 }
@@ -101,7 +101,7 @@ func (s *suite) testImageInUse(t *testing.T) {
 	}
 	p := s.pod(t)
 	p.sh(t, "app", "sleep 1000")
-	_, err := s.Images.RemoveImage(t.Context(), &runtimeapi.RemoveImageRequest{Image: &runtimeapi.ImageSpec{Image: s.cfg.Image}})
+	_, err := s.Images.Service.RemoveImage(t.Context(), &runtimeapi.RemoveImageRequest{Image: &runtimeapi.ImageSpec{Image: s.cfg.Image}})
 	if err == nil || !strings.Contains(err.Error(), "image is in use by a container") {
 		t.Errorf("RemoveImage: %v", err)
 	}

@@ -14,10 +14,10 @@ import (
 // The runtime must still list the containers with their states, and podrun must be able to
 // remove them, individually and with their sandbox.
 func (s *suite) testRecordRemoved(t *testing.T) {
-	if s.ImageConn() == nil || !s.cfg.Profile.Tasks {
+	if s.Images.Conn() == nil || !s.cfg.Profile.Tasks {
 		t.Skip("containerd's own services are not on this connection")
 	}
-	records := containersapi.NewContainersClient(s.ImageConn())
+	records := containersapi.NewContainersClient(s.Images.Conn())
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "containerd-namespace", "k8s.io")
 	for _, ends := range []bool{true, false} {
 		for _, alone := range []bool{true, false} {

@@ -33,7 +33,7 @@ func (s *suite) testStream(t *testing.T) {
 		if c.in != "" {
 			streams.In = strings.NewReader(c.in)
 		}
-		code, err := s.Exec(t.Context(), id, []string{"sh", "-c", c.script}, streams)
+		code, err := s.Streaming.Exec(t.Context(), id, []string{"sh", "-c", c.script}, streams)
 		if err != nil || code != c.code || out.String() != c.out || errs.String() != c.err {
 			t.Errorf("%s: code %d, %v, %d bytes out, stderr %q; want %d, %d bytes, %q",
 				c.script, code, err, out.Len(), errs.String(), c.code, len(c.out), c.err)
@@ -50,7 +50,7 @@ func (s *suite) testStreamLive(t *testing.T) {
 	defer cancel(nil)
 	done := make(chan error, 1)
 	go func() {
-		_, err := s.Exec(ctx, id, []string{"sh", "-c", "echo up; sleep 1000"}, cri.Streams{Out: w, Err: io.Discard})
+		_, err := s.Streaming.Exec(ctx, id, []string{"sh", "-c", "echo up; sleep 1000"}, cri.Streams{Out: w, Err: io.Discard})
 		done <- err
 	}()
 	line := make([]byte, 3)
@@ -75,10 +75,10 @@ func (s *suite) testStreamRefused(t *testing.T) {
 	nowhere := cri.Streams{Out: io.Discard, Err: io.Discard}
 	for _, tty := range []bool{false, true} {
 		var out, errs bytes.Buffer
-		_, err := s.Exec(t.Context(), id, []string{"no-such-program"}, cri.Streams{Out: &out, Err: &errs, TTY: tty})
+		_, err := s.Streaming.Exec(t.Context(), id, []string{"no-such-program"}, cri.Streams{Out: &out, Err: &errs, TTY: tty})
 		// The runtime has lost the output, which contains the reason.
 		for tries := 0; tty && s.cfg.Profile.LosesOutput && err == nil && tries < 50; tries++ {
-			_, err = s.Exec(t.Context(), id, []string{"no-such-program"}, cri.Streams{Out: &out, Err: &errs, TTY: tty})
+			_, err = s.Streaming.Exec(t.Context(), id, []string{"no-such-program"}, cri.Streams{Out: &out, Err: &errs, TTY: tty})
 		}
 		_, ok := errors.AsType[*cri.ExecError](err)
 		if why, absent, _ := cri.CommandFailure(err); !ok || !absent || why != `exec: "no-such-program": executable file not found in $PATH` {
@@ -91,13 +91,13 @@ func (s *suite) testStreamRefused(t *testing.T) {
 	if err := s.StopContainer(t.Context(), id, 0); err != nil {
 		t.Fatal(err)
 	}
-	_, err := s.Exec(t.Context(), id, []string{"true"}, nowhere)
+	_, err := s.Streaming.Exec(t.Context(), id, []string{"true"}, nowhere)
 	if !cri.NotRunning(err) {
 		t.Errorf("got %v", err)
 	}
 	if err := s.RemoveContainer(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
-	_, err = s.Exec(t.Context(), id, []string{"true"}, nowhere)
+	_, err = s.Streaming.Exec(t.Context(), id, []string{"true"}, nowhere)
 	wantCode(t, err, status.Code(s.cfg.Profile.noContainerStreams(id)))
 }

@@ -24,7 +24,7 @@ func readImages(ctx context.Context, client *cri.Client, names []string) map[str
 	out := map[string]host.Image{}
 	for _, name := range names {
 		wg.Go(func() {
-			seen, err := client.ImageDetails(ctx, &runtimeapi.ImageSpec{Image: name})
+			seen, err := client.Images.Details(ctx, &runtimeapi.ImageSpec{Image: name})
 			if err != nil || seen.GetImage() == nil {
 				return
 			}

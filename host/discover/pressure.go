@@ -37,7 +37,7 @@ func ReadPressure(ctx context.Context, client *cri.Client, s nodeconfig.Settings
 	// podrun must monitor the memory even if the runtime hangs.
 	asked, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
-	if info, err := client.ImageFsInfo(asked); err == nil {
+	if info, err := client.Images.FsInfo(asked); err == nil {
 		f.ImageFS = imageFS(info)
 	}
 	return f, nil

@@ -89,7 +89,7 @@ func readRuntime(ctx context.Context, client *cri.Client, list bool) (runtimeFac
 		},
 		func() error {
 			// This call is optional: if it fails, only the file system of the images is unknown.
-			if info, err := client.ImageFsInfo(asked); err == nil {
+			if info, err := client.Images.FsInfo(asked); err == nil {
 				images = info
 			}
 			return nil

@@ -18,12 +18,12 @@ func SandboxImage(ctx context.Context, client *cri.Client, runtime host.Runtime)
 	out := host.SandboxImage{Name: runtime.SandboxImg}
 	switch {
 	case out.Name != "":
-		if found, err := client.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: out.Name}); err == nil {
+		if found, err := client.Images.Status(ctx, &runtimeapi.ImageSpec{Image: out.Name}); err == nil {
 			here := found != nil
 			out.Present = &here
 		}
 	case runtime.Name == "containerd" && !runtime.Containerd1():
-		list, err := client.ListImages(ctx)
+		list, err := client.Images.List(ctx)
 		if err != nil {
 			return out
 		}
@@ -44,7 +44,7 @@ func SandboxNames(ctx context.Context, client *cri.Client, runtime host.Runtime)
 	if named, err := reference.ParseDockerRef(runtime.SandboxImg); err == nil {
 		names = append(names, named.String())
 	}
-	list, err := client.ListImages(ctx)
+	list, err := client.Images.List(ctx)
 	for _, i := range list {
 		if i.Pinned {
 			names = slices.Concat(names, i.RepoTags, i.RepoDigests)

@@ -13,7 +13,7 @@ import (
 // exits or the streams are closed. s.TTY must equal t.TTY. When ctx ends, Attach closes the
 // connection, and the process continues to run. The errors are those of Exec.
 func Attach(ctx context.Context, n *node.Node, t Target, s Streams) error {
-	err := n.Client.Attach(ctx, t.ID, s)
+	err := n.Client.Streaming.Attach(ctx, t.ID, s)
 	if err != nil && ctx.Err() != nil {
 		err = fmt.Errorf("%w; the container keeps running", err)
 	}

@@ -134,7 +134,7 @@ func Exec(ctx context.Context, n *node.Node, t Target, o ExecOptions) (int, erro
 	}
 	limited, cancel := wait.WithTimeout(ctx, o.Timeout)
 	defer cancel()
-	code, err := n.Client.Exec(limited, t.ID, o.Command, o.Streams)
+	code, err := n.Client.Streaming.Exec(limited, t.ID, o.Command, o.Streams)
 	_, unreachable := errors.AsType[*cri.NotStreamedError](err)
 	switch {
 	case err == nil:

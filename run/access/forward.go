@@ -234,7 +234,7 @@ type link interface {
 func (f *forwarder) open(ctx context.Context, remote int) (link, error) {
 	for {
 		id := *f.sandbox.Load()
-		to, err := f.node.Client.PortForward(ctx, id, remote)
+		to, err := f.node.Client.Streaming.PortForward(ctx, id, remote)
 		if err == nil {
 			return to, nil
 		}

@@ -19,7 +19,7 @@ func ExecURL(ctx context.Context, n *node.Node, namespace, name, container strin
 	if err != nil {
 		return "", err
 	}
-	url, err := n.Client.ExecURL(ctx, t.ID, command, kinds)
+	url, err := n.Client.Streaming.ExecURL(ctx, t.ID, command, kinds)
 	if err != nil {
 		_, err = fault(ctx, n, t, "exec", err)
 	}
@@ -32,7 +32,7 @@ func AttachURL(ctx context.Context, n *node.Node, namespace, name, container str
 	if err != nil {
 		return "", err
 	}
-	url, err := n.Client.AttachURL(ctx, t.ID, kinds)
+	url, err := n.Client.Streaming.AttachURL(ctx, t.ID, kinds)
 	if err != nil {
 		_, err = fault(ctx, n, t, "attach", err)
 	}
@@ -50,7 +50,7 @@ func PortForwardURL(ctx context.Context, n *node.Node, namespace, name string) (
 	if box == nil || !box.Ready {
 		return "", noSandbox(seen.ID)
 	}
-	url, err := n.Client.PortForwardURL(ctx, box.ID)
+	url, err := n.Client.Streaming.PortForwardURL(ctx, box.ID)
 	switch {
 	case status.Code(err) == codes.NotFound:
 		return "", noSandbox(seen.ID)

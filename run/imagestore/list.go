@@ -40,7 +40,7 @@ func List(ctx context.Context, n *node.Node) ([]Image, error) {
 
 // list is List with the result of usedImages.
 func list(ctx context.Context, n *node.Node, used map[string]bool) ([]Image, error) {
-	list, err := n.Client.ListImages(ctx)
+	list, err := n.Client.Images.List(ctx)
 	if err != nil {
 		return nil, imageError("", "list the images", err)
 	}
@@ -98,7 +98,7 @@ func usedImages(ctx context.Context, n *node.Node) (map[string]bool, error) {
 		}
 		plan, _ := imagepull.New(k.Pod, k.ID, "")
 		for _, i := range plan.Images {
-			found, err := n.Client.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: i.Ref})
+			found, err := n.Client.Images.Status(ctx, &runtimeapi.ImageSpec{Image: i.Ref})
 			if err != nil {
 				return nil, imageError(i.Name, "get its status", err)
 			}
@@ -111,7 +111,7 @@ func usedImages(ctx context.Context, n *node.Node) (map[string]bool, error) {
 
 // ForgetPulls removes the records of the pulls and the verifications of images that the runtime does not have.
 func ForgetPulls(ctx context.Context, n *node.Node) error {
-	list, err := n.Client.ListImages(ctx)
+	list, err := n.Client.Images.List(ctx)
 	if err != nil {
 		return imageError("", "list the images", err)
 	}

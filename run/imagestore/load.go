@@ -34,7 +34,7 @@ func Load(ctx context.Context, n *node.Node, from io.Reader) (Report, error) {
 	if err != nil {
 		return nil, imageError("", "read the runtime's version", err)
 	}
-	conn := n.Client.ImageConn()
+	conn := n.Client.Images.Conn()
 	if version.RuntimeName != "containerd" || conn == nil {
 		return nil, notContainerd(version.RuntimeName, "load images only into containerd", loadElsewhere)
 	}
@@ -145,7 +145,7 @@ func seen(ctx context.Context, n *node.Node, names []string) error {
 	defer cancel()
 	for _, name := range names {
 		for {
-			found, err := n.Client.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: name})
+			found, err := n.Client.Images.Status(ctx, &runtimeapi.ImageSpec{Image: name})
 			if err != nil {
 				return imageError(name, "get its status", err)
 			}

@@ -42,7 +42,7 @@ func Prune(ctx context.Context, n *node.Node, in PruneInput) (out Report, err er
 		if !slices.ContainsFunc(chosen, func(c Image) bool { return c.ID == i.ID }) {
 			continue
 		}
-		if err := n.Client.RemoveImage(ctx, i.ID); err != nil {
+		if err := n.Client.Images.Remove(ctx, i.ID); err != nil {
 			return out, imageError(i.Title(), "remove", err)
 		}
 		out = append(out, i.entry(Removed))

@@ -57,7 +57,7 @@ func removeImage(ctx context.Context, n *node.Node, name string, used map[string
 	if err != nil {
 		return nil, err
 	}
-	found, err := n.Client.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: name})
+	found, err := n.Client.Images.Status(ctx, &runtimeapi.ImageSpec{Image: name})
 	if err != nil {
 		return nil, imageError(name, "get its status", err)
 	}
@@ -98,7 +98,7 @@ func removeImage(ctx context.Context, n *node.Node, name string, used map[string
 	if content {
 		outcome = Removed
 		chosen = image.allNames()
-		if err := n.Client.RemoveImage(ctx, image.ID); err != nil && strings.Contains(err.Error(), imageHeld) {
+		if err := n.Client.Images.Remove(ctx, image.ID); err != nil && strings.Contains(err.Error(), imageHeld) {
 			return nil, imageInUse(ctx, n, image, name)
 		} else if err != nil {
 			return nil, imageError(name, "remove", err)
@@ -135,7 +135,7 @@ func namesToRemove(image Image, arg string) []string {
 // names. It returns the names that it has removed, also if there is an error. The code of the error is Unimplemented if
 // the runtime is not containerd.
 func untag(ctx context.Context, n *node.Node, id string, names []string) (gone []string, err error) {
-	conn := n.Client.ImageConn()
+	conn := n.Client.Images.Conn()
 	if conn == nil {
 		return nil, status.Error(codes.Unimplemented, "the runtime has no service for images")
 	}
@@ -148,7 +148,7 @@ func untag(ctx context.Context, n *node.Node, id string, names []string) (gone [
 	ctx, cancel := wait.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	for {
-		found, err := n.Client.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: id})
+		found, err := n.Client.Images.Status(ctx, &runtimeapi.ImageSpec{Image: id})
 		if err != nil {
 			return gone, err
 		}

@@ -30,13 +30,13 @@ func Save(ctx context.Context, n *node.Node, in SaveInput) (Report, error) {
 	if err != nil {
 		return nil, imageError("", "read the runtime's version", err)
 	}
-	conn := n.Client.ImageConn()
+	conn := n.Client.Images.Conn()
 	if version.RuntimeName != "containerd" || conn == nil {
 		return nil, notContainerd(version.RuntimeName, "save images only from containerd", saveElsewhere)
 	}
 	var full []string
 	for _, name := range in.Images {
-		found, err := n.Client.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: name})
+		found, err := n.Client.Images.Status(ctx, &runtimeapi.ImageSpec{Image: name})
 		if err != nil {
 			return nil, imageError(name, "get its status", err)
 		}

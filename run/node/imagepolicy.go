@@ -47,7 +47,7 @@ func (n *Node) approve(ctx context.Context, image imagepull.Image, id string) er
 	if err := n.CheckImagePolicy(); err != nil {
 		return err
 	}
-	conn, name := n.Client.ImageConn(), imagepull.FullName(image.Ref)
+	conn, name := n.Client.Images.Conn(), imagepull.FullName(image.Ref)
 	target, err := archive.TargetOf(ctx, conn, name)
 	if err != nil {
 		return fmt.Errorf("read the digest: %w", err)

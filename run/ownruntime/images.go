@@ -109,7 +109,7 @@ func lostImages(ctx context.Context, l embedded.Layout, client *cri.Client, load
 			continue // the user has removed the archive
 		}
 		for _, name := range d.Images {
-			digest, err := archive.Lost(ctx, client.ImageConn(), name, true)
+			digest, err := archive.Lost(ctx, client.Images.Conn(), name, true)
 			if err != nil {
 				return nil, &problem.Error{Kind: problem.Runtime, Object: "image " + name, Op: "check its content", Err: err}
 			}

@@ -68,7 +68,7 @@ func (p *pause) load(ctx context.Context, client *cri.Client) error {
 	if there, err := p.loaded(ctx, client); err != nil || there {
 		return err
 	}
-	if _, err := p.archive.Load(ctx, client.ImageConn()); err != nil {
+	if _, err := p.archive.Load(ctx, client.Images.Conn()); err != nil {
 		return err
 	}
 	ctx, cancel := wait.WithTimeout(ctx, 10*time.Second)
@@ -87,15 +87,15 @@ func (p *pause) load(ctx context.Context, client *cri.Client) error {
 // lists it.
 func (p *pause) loaded(ctx context.Context, client *cri.Client) (bool, error) {
 	for _, name := range p.names {
-		digest, err := archive.DigestOf(ctx, client.ImageConn(), name)
+		digest, err := archive.DigestOf(ctx, client.Images.Conn(), name)
 		if err != nil || digest != p.digest {
 			return false, err
 		}
 	}
-	if lost, err := archive.Lost(ctx, client.ImageConn(), p.reference(), true); err != nil || lost != "" {
+	if lost, err := archive.Lost(ctx, client.Images.Conn(), p.reference(), true); err != nil || lost != "" {
 		return false, err
 	}
-	image, err := client.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: p.reference()})
+	image, err := client.Images.Status(ctx, &runtimeapi.ImageSpec{Image: p.reference()})
 	return image != nil, err
 }
 
@@ -161,7 +161,7 @@ func (o ownPause) compare(ctx context.Context, digest string) error {
 		return err
 	}
 	defer client.Close()
-	present, err := archive.DigestOf(ctx, client.ImageConn(), name)
+	present, err := archive.DigestOf(ctx, client.Images.Conn(), name)
 	switch {
 	case err != nil:
 		return err
@@ -170,7 +170,7 @@ func (o ownPause) compare(ctx context.Context, digest string) error {
 	case present != p.digest:
 		return fmt.Errorf("%s refers to an image with the digest %s, not to podrun's with the digest %s", name, present, p.digest)
 	}
-	lost, err := archive.Lost(ctx, client.ImageConn(), name, true)
+	lost, err := archive.Lost(ctx, client.Images.Conn(), name, true)
 	if err == nil && lost != "" {
 		err = lostBlob{name, lost}
 	}

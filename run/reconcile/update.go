@@ -190,7 +190,7 @@ func ImagesOf(ctx context.Context, n *node.Node, of *corev1.Pod, obs *lifecycle.
 				ref = have.ImageID
 			}
 		}
-		found, err := n.Client.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: ref})
+		found, err := n.Client.Images.Status(ctx, &runtimeapi.ImageSpec{Image: ref})
 		if err != nil {
 			return nil, err
 		}

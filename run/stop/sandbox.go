@@ -41,7 +41,7 @@ func (s *Stopper) stopSandbox(ctx context.Context, id string) error {
 		return err
 	})
 	if err == nil && s.lease.Lock.Killed {
-		err = s.pod.Node.Client.DeleteUnstartedTask(ctx, id)
+		err = s.pod.Node.Client.Containerd.DeleteUnstartedTask(ctx, id)
 	}
 	if err != nil {
 		return fmt.Errorf("stop sandbox %s: %w", observe.ShortID(id), err)

@@ -177,7 +177,7 @@ func (i *imageList) read(ctx context.Context, c *Cluster) []corev1.ContainerImag
 	if time.Since(i.at) < imagesEvery {
 		return i.list
 	}
-	list, err := c.node.Engine.Client.ListImages(ctx)
+	list, err := c.node.Engine.Client.Images.List(ctx)
 	if err != nil {
 		return i.list
 	}

@@ -223,11 +223,12 @@ func TestPurityBites(t *testing.T) {
 		{"github.com/podrun/podrun/volume", `volume.Make()`, "dns.f → volume.Make → volume.set.add uses os.Mkdir"},
 		{"github.com/podrun/podrun/volume", `_ = volume.Make`, "volume.set.add uses os.Mkdir"},
 		{"github.com/podrun/podrun/cri", `var c *cri.Client; c.Stop()`, "cri.Client.Stop"},
+		{"github.com/podrun/podrun/cri", `var c *cri.Client; c.Images.Pull()`, "cri.Images.Pull"},
 	}
 	files := map[string]string{
 		"go.mod":           "module github.com/podrun/podrun\ngo 1.26\n",
 		"volume/volume.go": "package volume\nimport \"os\"\nfunc Plan() {}\nfunc Make() { (&set{}).add() }\ntype set struct{}\nfunc (*set) add() { _ = os.Mkdir(\"a\", 0) }\n",
-		"cri/cri.go":       "package cri\ntype Client struct{}\nfunc (*Client) Stop() {}\n",
+		"cri/cri.go":       "package cri\ntype Client struct{ Images Images }\ntype Images struct{}\nfunc (*Client) Stop() {}\nfunc (Images) Pull() {}\n",
 	}
 	pure := func(i int) string { return fmt.Sprintf("case%d/dns", i) }
 	for i, tt := range tests {

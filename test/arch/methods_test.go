@@ -19,13 +19,10 @@ var manyMethods = map[string]struct {
 	most int
 	why  string
 }{
-	"cri.Client":                 {61, "the client of the 41 calls of the CRI: a method for each that podrun uses"},
 	"cri/critest.Runtime":        {100, "implements the gRPC services of the CRI"},
 	"cri/critest.pod":            {121, "a pod of suite, with the methods of suite"},
 	"cri/critest.suite":          {115, "a method for each case, and those of cri.Client"},
-	"serve/supervisor.pod":       {53, "the steps of one pod, which share its state and its lock"},
 	"test/engine/rig.Supervised": {51, "a Host with a supervisor, with the methods of Host"},
-	"serve/supervisor.candidate": {53, "a supervisor.pod with its object"},
 }
 
 // checkMethods checks the types of all packages.

@@ -180,8 +180,10 @@ func (c *calls) use(b *body, object types.Object) string {
 		if isFunc {
 			b.calls = append(b.calls, f.Origin())
 		}
-		if isFunc && pkg == "cri" && strings.Contains(f.FullName(), "cri.Client)") {
-			return "cri.Client." + f.Name()
+		for _, part := range []string{"cri.Client", "cri.Images", "cri.Streaming", "cri.Containerd"} {
+			if isFunc && pkg == "cri" && strings.Contains(f.FullName(), part+")") {
+				return part + "." + f.Name()
+			}
 		}
 		return ""
 	}

@@ -117,7 +117,7 @@ func TestAnswersOfTheRuntime(t *testing.T) {
 		{"410", failing + "/gone/x:1", nil, imagepull.Transient},
 		{"a web page instead of a registry", failing + "/html/x:1", nil, imagepull.NotRegistry},
 	} {
-		_, err := client.PullImage(t.Context(), &runtimeapi.ImageSpec{Image: test.image}, test.auth, nil)
+		_, err := client.Images.Pull(t.Context(), &runtimeapi.ImageSpec{Image: test.image}, test.auth, nil)
 		if err == nil {
 			t.Errorf("%s: the image was pulled", test.what)
 			continue

@@ -172,7 +172,7 @@ func (r *rig) moveName(name, other string) string {
 	}
 	defer conn.Close()
 	ctx := metadata.AppendToOutgoingContext(r.Context(), "containerd-namespace", "k8s.io")
-	images := imagesapi.NewImagesClient(conn.ImageConn())
+	images := imagesapi.NewImagesClient(conn.Images.Conn())
 	found, err := images.Get(ctx, &imagesapi.GetImageRequest{Name: other})
 	if err == nil {
 		_, err = images.Update(ctx, &imagesapi.UpdateImageRequest{Image: &imagesapi.Image{Name: name, Target: found.Image.Target}})

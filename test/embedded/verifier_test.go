@@ -71,7 +71,7 @@ func (v *verified) client() *cri.Client {
 
 func (v *verified) digest(name string) string {
 	v.Helper()
-	target, err := archive.TargetOf(v.Context(), v.client().ImageConn(), name)
+	target, err := archive.TargetOf(v.Context(), v.client().Images.Conn(), name)
 	if err != nil || target == nil {
 		v.Fatalf("%s: %v, %v", name, target, err)
 	}
@@ -136,7 +136,7 @@ func (v *verified) pulls() {
 	direct := func() error {
 		ctx, cancel := patience.Context(v.Context(), patience.OnRuntime)
 		defer cancel()
-		_, err := v.client().PullImage(ctx, &runtimeapi.ImageSpec{Image: ref.String()}, nil, nil)
+		_, err := v.client().Images.Pull(ctx, &runtimeapi.ImageSpec{Image: ref.String()}, nil, nil)
 		return err
 	}
 	denied := func(want string) {
@@ -145,7 +145,7 @@ func (v *verified) pulls() {
 			v.Errorf("a pull by another client: %v, want %q", err, want)
 		}
 		v.fails(123, want, v.with("image", "pull", ref.String())...)
-		if target, err := archive.TargetOf(v.Context(), v.client().ImageConn(), ref.String()); err != nil || target != nil {
+		if target, err := archive.TargetOf(v.Context(), v.client().Images.Conn(), ref.String()); err != nil || target != nil {
 			v.Errorf("the image is in the store: %v, %v", target, err)
 		}
 	}

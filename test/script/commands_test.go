@@ -186,7 +186,7 @@ func awaitCall(ts *testscript.TestScript, neg bool, args []string) {
 // rmimage IMAGE removes an image that an earlier run may have pulled.
 func removeImage(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 1, "rmimage IMAGE")
-	_, err := of(ts).client.Images.RemoveImage(context.Background(), &runtimeapi.RemoveImageRequest{Image: &runtimeapi.ImageSpec{Image: args[0]}})
+	_, err := of(ts).client.Images.Service.RemoveImage(context.Background(), &runtimeapi.RemoveImageRequest{Image: &runtimeapi.ImageSpec{Image: args[0]}})
 	ts.Check(err)
 }
 

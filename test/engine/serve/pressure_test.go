@@ -349,7 +349,7 @@ func TestServeEnforcesLocalStorage(t *testing.T) {
 
 // images returns the images on this host by name, with their sizes.
 func images(s *rig.Supervised) map[string]int64 {
-	list, err := s.Runtime.Client().ListImages(s.T.Context())
+	list, err := s.Runtime.Client().Images.List(s.T.Context())
 	if err != nil {
 		s.T.Error(err)
 	}
