@@ -29,7 +29,9 @@ func NodeMain(parent context.Context, args []string, streams cli.Streams, versio
 	defer a.FlushMessages()
 	ctx, stop := a.CatchSignals(parent)
 	defer stop()
-	a.Began, a.Version, a.Joiner = began, version, j
+	a.Began = began
+	a.Version = version
+	a.Joiner = j
 	c := newNode(a)
 	c.SetArgs(args)
 	err := c.ExecuteContext(ctx)
@@ -84,7 +86,9 @@ the pods without waiting for the API server.`
 	prepareRoot(a, c)
 	a.Joiner.AddFlags(c.Flags())
 	c.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
-		a.Settings.Ctx, a.Settings.For, a.Holder = c.Context(), config.UseOf(c), holderName(c)
+		a.Settings.Ctx = c.Context()
+		a.Settings.For = config.UseOf(c)
+		a.Holder = holderName(c)
 		if err := a.Settings.SetFromEnv(); err != nil {
 			return err
 		}

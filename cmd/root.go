@@ -34,7 +34,9 @@ func Main(parent context.Context, args []string, streams cli.Streams, version st
 	defer func() { a.Deadline.Release() }()
 	ctx, stop := a.CatchSignals(parent)
 	defer stop()
-	a.Began, a.Version, a.Holder = began, version, "podrun"
+	a.Began = began
+	a.Version = version
+	a.Holder = "podrun"
 	root := newRootFor(a, args)
 	if slices.ContainsFunc(args, complete.IsCompletionRequest) {
 		complete.AddCompletions(a, root)
@@ -128,7 +130,9 @@ from the same YAML that a cluster accepts.`,
 
 // prepareRoot sets the streams, the error handling and the global flags of a root command.
 func prepareRoot(a *cli.App, root *cobra.Command) {
-	root.SilenceUsage, root.SilenceErrors, root.DisableAutoGenTag = true, true, true
+	root.SilenceUsage = true
+	root.SilenceErrors = true
+	root.DisableAutoGenTag = true
 	root.SetIn(a.Streams.In)
 	root.SetOut(a.Streams.Out)
 	root.SetErr(a.Streams.Err)

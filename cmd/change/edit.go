@@ -171,7 +171,9 @@ func (ed *editing) open(ctx context.Context, text []byte) ([]byte, error) {
 	}
 	words := editorCommand(os.Getenv)
 	c := exec.CommandContext(ctx, words[0], append(words[1:], ed.path)...)
-	c.Stdin, c.Stdout, c.Stderr = ed.raw.In, ed.raw.Out, ed.raw.Err
+	c.Stdin = ed.raw.In
+	c.Stdout = ed.raw.Out
+	c.Stderr = ed.raw.Err
 	if err := c.Run(); err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			return nil, cause

@@ -61,7 +61,11 @@ workload but keeps its definition.`,
 	set.DurationVar(&f.timeout, "timeout", cli.DefaultTimeout, "time limit; 0 for no limit")
 	set.StringVarP(&a.Output, "output", "o", "", "print only the names of the workloads (name)")
 	a.AddQuiet(c)
-	f.Validate, f.RelativePaths, f.Services, f.AllowEmpty, f.IgnoreKinds = string(manifest.Ignore), true, true, true, true
+	f.Validate = string(manifest.Ignore)
+	f.RelativePaths = true
+	f.Services = true
+	f.AllowEmpty = true
+	f.IgnoreKinds = true
 	return c
 }
 
@@ -209,7 +213,14 @@ func (f *scaleFlags) selected(ctx context.Context, a *cli.App, node *run.Node, k
 
 // scale scales one workload, and prints the result.
 func scale(ctx context.Context, a *cli.App, f *scaleFlags, r *cli.Renderer, node *run.Node, t target) error {
-	in := run.ScaleInput{Kind: t.kind, ID: t.id, Replicas: f.replicas, DryRun: f.dryRun != cli.DryNone, Admit: f.dryRun == cli.DryServer, Claims: f.paths}
+	in := run.ScaleInput{
+		Kind:     t.kind,
+		ID:       t.id,
+		Replicas: f.replicas,
+		DryRun:   f.dryRun != cli.DryNone,
+		Admit:    f.dryRun == cli.DryServer,
+		Claims:   f.paths,
+	}
 	in.Timeout, in.AllowKubelet = f.timeout, a.AllowKubelet
 	if f.current >= 0 {
 		in.Current = &f.current

@@ -219,8 +219,12 @@ func (f *setEnvFlags) withObject(now run.Current) (change.Env, error) {
 		return env, problem.UsageError(fmt.Errorf("--from=%s: only configmap/NAME and secret/NAME are supported", f.from), "use --from=configmap/NAME")
 	}
 	if from.Empty() {
-		return env, &problem.Error{Kind: problem.Failed, Object: kind + "/" + name, Err: errors.New("the pod does not refer to this object, or the object has none of the keys"),
-			Hint: "name its file with --" + kind + "=FILE"}
+		return env, &problem.Error{
+			Kind:   problem.Failed,
+			Object: kind + "/" + name,
+			Err:    errors.New("the pod does not refer to this object, or the object has none of the keys"),
+			Hint:   "name its file with --" + kind + "=FILE",
+		}
 	}
 	from.Prefix(f.prefix)
 	env.Set = append(slices.Clone(env.Set), from.Set...)

@@ -99,7 +99,11 @@ func New(streams Streams) *App {
 	a.OutTerminal, a.ErrTerminal = isTerminal(streams.Out), isTerminal(streams.Err)
 	a.Work.SpeedUp = make(chan struct{})
 	a.Work.hurry = sync.OnceFunc(func() { close(a.Work.SpeedUp) })
-	a.Streams = Streams{In: streams.In, Out: view.TextWriter{To: &a.Raw.Out, Raw: &a.rawTerminal}, Err: view.TextWriter{To: &a.Raw.Err, Raw: &a.rawTerminal}}
+	a.Streams = Streams{
+		In:  streams.In,
+		Out: view.TextWriter{To: &a.Raw.Out, Raw: &a.rawTerminal},
+		Err: view.TextWriter{To: &a.Raw.Err, Raw: &a.rawTerminal},
+	}
 	return a
 }
 
@@ -124,7 +128,10 @@ func (a *App) UseSettings(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	a.Namespace, a.Verbose, a.AllowKubelet, a.color = s.Namespace, s.Verbose, s.AllowKubelet, s.Color
+	a.Namespace = s.Namespace
+	a.Verbose = s.Verbose
+	a.AllowKubelet = s.AllowKubelet
+	a.color = s.Color
 	if err := view.CheckColor(a.color); err != nil {
 		return grammar.Usage(c, err)
 	}

@@ -120,8 +120,12 @@ func podOfID(views []lookup.View, namespace, id string, accept IDKind) (found id
 			continue
 		}
 		if found.Name != "" {
-			return identity.Pod{}, &problem.Error{Kind: problem.Usage, Object: "ID " + id, Err: errors.New("several pods have an ID that begins with these digits"),
-				Hint: "specify more digits of the ID, or the name of the pod"}
+			return identity.Pod{}, &problem.Error{
+				Kind:   problem.Usage,
+				Object: "ID " + id,
+				Err:    errors.New("several pods have an ID that begins with these digits"),
+				Hint:   "specify more digits of the ID, or the name of the pod",
+			}
 		}
 		found = v.ID
 	}

@@ -63,7 +63,12 @@ func (a *App) OpenNode(ctx context.Context, r *Renderer, use ownruntime.Use) (*r
 		return nil, nil, err
 	}
 	client.OnUnresponsive(func() {
-		r.Warn(problem.List{{Object: "runtime " + client.Endpoint(), Message: "does not answer yet; podrun waits", Hint: "check whether it is overloaded, and whether the socket belongs to another program", Warning: true}})
+		r.Warn(problem.List{{
+			Object:  "runtime " + client.Endpoint(),
+			Message: "does not answer yet; podrun waits",
+			Hint:    "check whether it is overloaded, and whether the socket belongs to another program",
+			Warning: true,
+		}})
 	})
 	a.tracing.observe(client)
 	node := &run.Node{
@@ -188,7 +193,12 @@ func (a *App) RequireRoot(ctx context.Context, r *Renderer) error {
 		return err
 	}
 	if endpoint := a.Runtime(r, settings).External(ctx); endpoint != "" && !ownruntime.IsOfUser(endpoint) {
-		return &problem.Error{Kind: problem.Runtime, Object: "container runtime at " + endpoint, Err: errors.New("podrun creates cgroups and mounts for its pods and must run as root"), Hint: "use sudo"}
+		return &problem.Error{
+			Kind:   problem.Runtime,
+			Object: "container runtime at " + endpoint,
+			Err:    errors.New("podrun creates cgroups and mounts for its pods and must run as root"),
+			Hint:   "use sudo",
+		}
 	}
 	return nil
 }

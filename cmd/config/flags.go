@@ -294,7 +294,9 @@ func (f *Flags) Reload() (nodeconfig.Settings, problem.List, error) {
 	if err != nil {
 		return s, nil, err
 	}
-	f.Merged, f.content, f.Fault = &Merged{s, notes}, data, ""
+	f.Merged = &Merged{s, notes}
+	f.content = data
+	f.Fault = ""
 	return s, notes, nil
 }
 
@@ -311,7 +313,12 @@ func absoluteRoot(s *nodeconfig.Settings) {
 func (f *Flags) oneRuntime(s *nodeconfig.Settings) error {
 	byRuntime, byEndpoint := f.precedence("runtime", s.Runtime), f.precedence("container-runtime-endpoint", s.ContainerRuntimeEndpoint)
 	if byRuntime == byEndpoint && byRuntime > 0 && s.Runtime != s.ContainerRuntimeEndpoint {
-		return &problem.Error{Kind: problem.Usage, Object: "--runtime", Err: fmt.Errorf("%s and --container-runtime-endpoint=%s contradict each other", s.Runtime, s.ContainerRuntimeEndpoint), Hint: "set only one of them"}
+		return &problem.Error{
+			Kind:   problem.Usage,
+			Object: "--runtime",
+			Err:    fmt.Errorf("%s and --container-runtime-endpoint=%s contradict each other", s.Runtime, s.ContainerRuntimeEndpoint),
+			Hint:   "set only one of them",
+		}
 	}
 	if byRuntime <= byEndpoint {
 		s.Runtime = ""

@@ -57,7 +57,9 @@ func (a arguments) read(args []string) flagUse {
 		u.flag, u.equal = flag, !takesNext
 	} else {
 		letters = u.name[2:]
-		u.name, u.value, u.equal = u.name[:2], strings.TrimPrefix(letters, "="), letters != ""
+		u.name = u.name[:2]
+		u.value = strings.TrimPrefix(letters, "=")
+		u.equal = letters != ""
 		u.flag, _ = a.shorthands(u.name[1:])
 	}
 	if a.typed != "" {
@@ -86,7 +88,9 @@ func (a arguments) read(args []string) flagUse {
 			u.value = next
 		}
 	case !u.takesValue && letters != "" && letters[0] != '=':
-		u.value, u.equal, u.rest = "", false, "-"+letters
+		u.value = ""
+		u.equal = false
+		u.rest = "-" + letters
 	}
 	return u
 }

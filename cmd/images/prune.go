@@ -48,10 +48,14 @@ removes them.`,
 
 func pruneImages(ctx context.Context, a *cli.App, node *run.Node, f *pruneFlags) error {
 	found := false
-	report, err := imagestore.Prune(ctx, node, imagestore.PruneInput{All: f.all, DryRun: f.dryRun, Confirm: func(unused []imagestore.Image) (bool, error) {
-		found = true
-		return confirmPrune(ctx, a, unused, f.force)
-	}})
+	report, err := imagestore.Prune(ctx, node, imagestore.PruneInput{
+		All:    f.all,
+		DryRun: f.dryRun,
+		Confirm: func(unused []imagestore.Image) (bool, error) {
+			found = true
+			return confirmPrune(ctx, a, unused, f.force)
+		},
+	})
 	if f.dryRun || !a.Quiet {
 		printImageLines(a, report)
 	}

@@ -162,10 +162,14 @@ func (f *debugFlags) check(c *cobra.Command, given []string) (named lookup.Ref, 
 func (f *debugFlags) ephemeral(command []string) (*corev1.EphemeralContainer, error) {
 	out := &corev1.EphemeralContainer{TargetContainerName: f.target}
 	common := &out.EphemeralContainerCommon
-	common.Name, common.Image, common.ImagePullPolicy = f.container, f.image, corev1.PullPolicy(f.policy)
+	common.Name = f.container
+	common.Image = f.image
+	common.ImagePullPolicy = corev1.PullPolicy(f.policy)
 	// kubectl leaves stdinOnce unset: with it, a process that reads a pipe until EOF, such as tar,
 	// would wait forever.
-	common.Stdin, common.StdinOnce, common.TTY = f.stdin, f.stdin && !f.tty, f.tty
+	common.Stdin = f.stdin
+	common.StdinOnce = f.stdin && !f.tty
+	common.TTY = f.tty
 	if common.Command = command; f.argumentsOnly {
 		common.Command, common.Args = nil, command
 	}
@@ -216,5 +220,7 @@ func followDebug(a *cli.App, c *cobra.Command, node *run.Node, target access.Tar
 			}
 		})
 	}
-	return podlog.Mux(c.Context(), podlog.Output{Stdout: a.Raw.Out, Stderr: a.Raw.Err}, (&inspect.LogsFlags{}).Sources(c.Context(), a, node, logs), podlog.Options{Follow: true})
+	out := podlog.Output{Stdout: a.Raw.Out, Stderr: a.Raw.Err}
+	sources := (&inspect.LogsFlags{}).Sources(c.Context(), a, node, logs)
+	return podlog.Mux(c.Context(), out, sources, podlog.Options{Follow: true})
 }

@@ -76,7 +76,10 @@ func printClaims(a *cli.App, claims []lookup.Claim, f *getFlags, single bool) er
 		if single {
 			return view.PrintData(a.Raw.Out, a.Output, claims[0].Object)
 		}
-		list := corev1.PersistentVolumeClaimList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaimList"}, Items: []corev1.PersistentVolumeClaim{}}
+		list := corev1.PersistentVolumeClaimList{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaimList"},
+			Items:    []corev1.PersistentVolumeClaim{},
+		}
 		for _, c := range claims {
 			list.Items = append(list.Items, *c.Object)
 		}

@@ -99,12 +99,24 @@ func coreEvent(e event.Event) corev1.Event {
 	}
 	kind, name := e.Object()
 	return corev1.Event{
-		TypeMeta:       metav1.TypeMeta{APIVersion: "v1", Kind: "Event"},
-		ObjectMeta:     metav1.ObjectMeta{Namespace: e.Namespace, Name: eventName(e), CreationTimestamp: metav1.NewTime(first)},
-		InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: kind, Namespace: e.Namespace, Name: name, UID: types.UID(e.UID), FieldPath: e.FieldPath},
-		Type:           e.Type, Reason: e.Reason, Message: e.Message, Count: int32(max(e.Count, 1)),
-		FirstTimestamp: metav1.NewTime(first), LastTimestamp: metav1.NewTime(e.Time),
-		Source: corev1.EventSource{Component: "podrun"}, ReportingController: "podrun",
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Event"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: eventName(e), CreationTimestamp: metav1.NewTime(first)},
+		InvolvedObject: corev1.ObjectReference{
+			APIVersion: "v1",
+			Kind:       kind,
+			Namespace:  e.Namespace,
+			Name:       name,
+			UID:        types.UID(e.UID),
+			FieldPath:  e.FieldPath,
+		},
+		Type:                e.Type,
+		Reason:              e.Reason,
+		Message:             e.Message,
+		Count:               int32(max(e.Count, 1)),
+		FirstTimestamp:      metav1.NewTime(first),
+		LastTimestamp:       metav1.NewTime(e.Time),
+		Source:              corev1.EventSource{Component: "podrun"},
+		ReportingController: "podrun",
 	}
 }
 

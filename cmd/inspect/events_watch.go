@@ -24,7 +24,17 @@ type shownEvents map[event.Event]time.Time
 func (s shownEvents) unseen(list []event.Event) []event.Event {
 	var out []event.Event
 	for _, e := range list {
-		key := event.Event{Type: e.Type, Reason: e.Reason, Namespace: e.Namespace, Pod: e.Pod, Kind: e.Kind, Name: e.Name, UID: e.UID, FieldPath: e.FieldPath, Message: e.Message}
+		key := event.Event{
+			Type:      e.Type,
+			Reason:    e.Reason,
+			Namespace: e.Namespace,
+			Pod:       e.Pod,
+			Kind:      e.Kind,
+			Name:      e.Name,
+			UID:       e.UID,
+			FieldPath: e.FieldPath,
+			Message:   e.Message,
+		}
 		if last, shown := s[key]; shown && !e.Time.After(last) {
 			continue
 		}

@@ -271,7 +271,9 @@ func printObjects(a *cli.App, node *run.Node, objects []Object, f *getFlags, byT
 		return printWithReferences(a, node, objects)
 	}
 	var list corev1.List
-	list.APIVersion, list.Kind, list.Items = "v1", "List", []runtime.RawExtension{}
+	list.APIVersion = "v1"
+	list.Kind = "List"
+	list.Items = []runtime.RawExtension{}
 	for _, o := range objects {
 		if o.lost != nil {
 			return o.lost

@@ -82,7 +82,12 @@ func (f *printFlags) printer(ctx context.Context, output string) (podPrinter, er
 		template = f.template
 	}
 	wrong := func(err error) error {
-		return &problem.Error{Kind: problem.Usage, Object: "-o " + format, Err: err, Hint: "give the template as in -o jsonpath='{.status.phase}' or -o custom-columns=NAME:.metadata.name"}
+		return &problem.Error{
+			Kind:   problem.Usage,
+			Object: "-o " + format,
+			Err:    err,
+			Hint:   "give the template as in -o jsonpath='{.status.phase}' or -o custom-columns=NAME:.metadata.name",
+		}
 	}
 	if template == "" {
 		return nil, wrong(errors.New("no template is given"))

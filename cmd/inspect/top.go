@@ -135,7 +135,12 @@ func runTop(a *cli.App, c *cobra.Command, f *topFlags, given []string) error {
 func withoutUsage(node *run.Node, namespace, name string) error {
 	for _, p := range cli.StoredPods(node, namespace) {
 		if p.Name == name {
-			return &problem.Error{Kind: problem.Failed, Object: "pod " + p.String(), Err: errors.New("is not running"), Hint: "run 'podrun get " + name + "' for its status"}
+			return &problem.Error{
+				Kind:   problem.Failed,
+				Object: "pod " + p.String(),
+				Err:    errors.New("is not running"),
+				Hint:   "run 'podrun get " + name + "' for its status",
+			}
 		}
 	}
 	return cli.NotFound(name)

@@ -16,5 +16,6 @@ import (
 var version = "devel"
 
 func main() {
-	os.Exit(cmd.NodeMain(context.Background(), os.Args[1:], cmd.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, version, heap.Began, cluster.NewJoiner(version)))
+	streams := cmd.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
+	os.Exit(cmd.NodeMain(context.Background(), os.Args[1:], streams, version, heap.Began, cluster.NewJoiner(version)))
 }

@@ -152,7 +152,10 @@ func runApply(a *cli.App, c *cobra.Command, f *applyFlags, named []string) error
 		return grammar.Usage(c, err)
 	}
 	r := a.Renderer()
-	r.Quiet, f.ContinueOnError, f.AllowEmpty, f.Services = f.quiet, f.Continue, f.prune, true
+	r.Quiet = f.quiet
+	f.ContinueOnError = f.Continue
+	f.AllowEmpty = f.prune
+	f.Services = true
 	closeAhead := a.ReadAhead(r)
 	defer closeAhead()
 	objects, err := f.LoadWithin(a, c, named, exceptCronJobs(r.Warn))

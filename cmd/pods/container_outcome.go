@@ -108,7 +108,9 @@ func (p endedPod) containers() (out []containerOutcome, explained bool) {
 		switch {
 		case cause != nil:
 			explained = true
-			o.outcome, o.reason, o.message = junit.Errored, exit.Reason(exit.Code(cause)), view.ShownText(cause.Error())
+			o.outcome = junit.Errored
+			o.reason = exit.Reason(exit.Code(cause))
+			o.message = view.ShownText(cause.Error())
 		case !started && !exited:
 			o.outcome, o.message = junit.Skipped, "not started"
 		case !exited || o.ended.ExitCode == 0 || sidecar || stopped && p.from != "" && name != p.from:

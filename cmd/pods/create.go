@@ -385,8 +385,12 @@ func (f *applyFlags) createData(c *cobra.Command, a *cli.App, object any, kind, 
 		if kind == "configmap" { // a hint must not repeat the values of a Secret
 			first = "run '" + printingYAML(a) + " > " + name + ".yaml'"
 		}
-		return &problem.Error{Kind: problem.Usage, Object: kind + "/" + name, Err: errors.New("podrun stores it only with a pod that refers to it, and the input has no pod"),
-			Hint: fmt.Sprintf("%s, then run 'podrun apply POD.yaml --%s %s.yaml'", first, kind, name)}
+		return &problem.Error{
+			Kind:   problem.Usage,
+			Object: kind + "/" + name,
+			Err:    errors.New("podrun stores it only with a pod that refers to it, and the input has no pod"),
+			Hint:   fmt.Sprintf("%s, then run 'podrun apply POD.yaml --%s %s.yaml'", first, kind, name),
+		}
 	}
 	f.dryRun = cli.DryClient
 	return f.create(c, a, object, kind, name)

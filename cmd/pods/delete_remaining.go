@@ -60,8 +60,11 @@ func warnRemaining(ctx context.Context, a *cli.App, r *cli.Renderer, node *run.N
 	if len(remaining) == 0 {
 		return
 	}
-	r.Warn(problem.List{{Warning: true, Message: "without a type, delete --all deletes only pods; these objects remain: " + view.Listed(remaining, ", ") + again,
-		Hint: "run '" + command + "' to delete them"}})
+	r.Warn(problem.List{{
+		Warning: true,
+		Message: "without a type, delete --all deletes only pods; these objects remain: " + view.Listed(remaining, ", ") + again,
+		Hint:    "run '" + command + "' to delete them",
+	}})
 }
 
 // startsPods reports whether podrun serve may start another pod of a Job.

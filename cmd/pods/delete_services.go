@@ -53,13 +53,23 @@ func deleteServices(a *cli.App, c *cobra.Command, f *deleteFlags, names, kept []
 			return false
 		}
 		if origin != "" && node.Supervised() && reads(origin) {
-			r.Warn(problem.List{{Warning: true, Object: "Service " + s.Namespace + "/" + s.Name, Message: "podrun serve will create it again when it reads " + origin, Hint: "remove it from that file"}})
+			r.Warn(problem.List{{
+				Warning: true,
+				Object:  "Service " + s.Namespace + "/" + s.Name,
+				Message: "podrun serve will create it again when it reads " + origin,
+				Hint:    "remove it from that file",
+			}})
 		}
 		return true
 	})
 	for _, name := range names {
 		if !f.ignoreMissing && !slices.ContainsFunc(deleted, func(d servicesync.Change) bool { return d.Name == name }) {
-			err = errors.Join(err, &problem.Error{Kind: problem.Failed, Object: "service " + name, Err: problem.ErrNotFound, Hint: "run 'podrun get svc -A' to list all Services"})
+			err = errors.Join(err, &problem.Error{
+				Kind:   problem.Failed,
+				Object: "service " + name,
+				Err:    problem.ErrNotFound,
+				Hint:   "run 'podrun get svc -A' to list all Services",
+			})
 		}
 	}
 	return a.Report(run.ReportOfServices(deleted), err)

@@ -187,7 +187,9 @@ func (e *exactOutput) join(s *exactStream, now bool) error {
 		missing = logged[:len(logged)-n]
 	}
 	out := append(missing, s.held...)
-	s.joined, s.held, s.logged = true, nil, nil
+	s.joined = true
+	s.held = nil
+	s.logged = nil
 	return e.print(s, out)
 }
 

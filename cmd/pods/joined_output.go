@@ -65,7 +65,9 @@ func (j *joinedOutput) join() {
 func (j *joinedOutput) joinLocked() error {
 	j.joined = true
 	_, err := j.to.Write(joinOutputs(j.before, j.window, j.held))
-	j.before, j.window, j.held = nil, nil, nil
+	j.before = nil
+	j.window = nil
+	j.held = nil
 	return err
 }
 

@@ -50,7 +50,12 @@ func openReport(path string) (*testReport, error) {
 	}
 	unfinished := &problem.Error{Kind: problem.Runtime, Err: errors.New("podrun was killed before the run ended")}
 	if err := t.write([]junit.Suite{t.failedSuite(unfinished)}); err != nil {
-		return nil, &problem.Error{Kind: problem.Usage, Object: "-o junit=" + t.path, Err: err, Hint: "name a file in an existing directory that podrun can write to"}
+		return nil, &problem.Error{
+			Kind:   problem.Usage,
+			Object: "-o junit=" + t.path,
+			Err:    err,
+			Hint:   "name a file in an existing directory that podrun can write to",
+		}
 	}
 	return t, nil
 }

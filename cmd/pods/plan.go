@@ -75,7 +75,10 @@ func runPlan(a *cli.App, c *cobra.Command, f *planFlags, named []string) error {
 			"run 'podrun diff FILE' to show the change, or use --dry-run=client to check only the manifest")
 	}
 	if len(objects.Services) > 0 {
-		r.Warn(append(servicesync.Notes(objects.Services), problem.Problem{Warning: true, Message: "the plan does not contain Services: apply assigns their virtual IPs"}))
+		r.Warn(append(servicesync.Notes(objects.Services), problem.Problem{
+			Warning: true,
+			Message: "the plan does not contain Services: apply assigns their virtual IPs",
+		}))
 	}
 	node, closeAll, err := planNode(c.Context(), a, r, f)
 	if err != nil {

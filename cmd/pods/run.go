@@ -263,7 +263,9 @@ func runToEnd(a *cli.App, c *cobra.Command, f *runFlags, named []string, report 
 	node.PullLimit = runPullLimit
 	node.Attended = f.Generated != nil && a.ErrTerminal != nil
 	r.SeveralPods = len(objects.Pods) > 1
-	f.AllowKubelet, f.Keep, f.Hurry = a.AllowKubelet, !f.remove, a.Work.SpeedUp
+	f.AllowKubelet = a.AllowKubelet
+	f.Keep = !f.remove
+	f.Hurry = a.Work.SpeedUp
 	a.TrackWork(r, node, cli.PodIDs(objects), run.UndoTimeout+cli.LongestGrace(objects))
 	logs, err := newLogReader(c.Context(), a, node, r, objects, f.Keep)
 	if err != nil {

@@ -249,8 +249,12 @@ func flagOfCommand(image string, args []string) problem.List {
 	if !fits {
 		return nil
 	}
-	return problem.List{{Object: shellword.Join(given), Warning: true, Message: "follows the image, so podrun passes it to the container, as docker does",
-		Hint: "to give it to podrun, write it before the image: 'podrun run " + shellword.Join(given) + " " + shellword.Quote(image) + "'"}}
+	return problem.List{{
+		Object:  shellword.Join(given),
+		Warning: true,
+		Message: "follows the image, so podrun passes it to the container, as docker does",
+		Hint:    "to give it to podrun, write it before the image: 'podrun run " + shellword.Join(given) + " " + shellword.Quote(image) + "'",
+	}}
 }
 
 // namesManifestFile reports whether a word is the path of a file.

@@ -42,7 +42,9 @@ func (f *runFlags) interact(c *cobra.Command, a *cli.App, objects *manifest.Obje
 	}
 	for i := range pod.Spec.Containers {
 		if container := &pod.Spec.Containers[i]; container.Name == name {
-			container.Stdin, container.StdinOnce, container.TTY = f.stdin, f.stdin, f.tty
+			container.Stdin = f.stdin
+			container.StdinOnce = f.stdin
+			container.TTY = f.tty
 		}
 	}
 	return name, nil

@@ -54,7 +54,12 @@ func (f *runFlags) keepInput(named []string) error {
 	for _, file := range []struct{ flag, output string }{{"-o junit=", f.outputs.junit}, {"--log-file=", f.logFile}} {
 		for _, input := range slices.Concat(named, f.Files) {
 			if file.output != "" && overwrites(file.output, input) {
-				return &problem.Error{Kind: problem.Usage, Object: file.flag + file.output, Err: errors.New("podrun would overwrite this file, which is a manifest of the command"), Hint: "name another file"}
+				return &problem.Error{
+					Kind:   problem.Usage,
+					Object: file.flag + file.output,
+					Err:    errors.New("podrun would overwrite this file, which is a manifest of the command"),
+					Hint:   "name another file",
+				}
 			}
 		}
 	}

@@ -182,11 +182,27 @@ func (s *server) options(ctx context.Context, f *serveFlags, settings nodeconfig
 		heartbeat = min(heartbeat, watchdog/2)
 	}
 	return serve.Options{
-		Dirs: dirs, SettingsDirs: fromSettings, Claims: settings.Claims, Relist: f.relist, Remote: f.remote, SourceVerify: f.sourceVerify, AllowKubelet: settings.AllowKubelet,
-		Manifest: manifest.Options{Services: true, HonourReplicas: settings.Replicas == nodeconfig.ReplicasHonour, Namespace: settings.Namespace, Validate: manifest.Validate(f.validate),
-			IgnoreUnknownKinds: f.ignoreKinds, SkipKinds: f.skipKinds, StrictClusterFields: f.strictCluster, Suffix: run.RandomSuffix},
+		Dirs:         dirs,
+		SettingsDirs: fromSettings,
+		Claims:       settings.Claims,
+		Relist:       f.relist,
+		Remote:       f.remote,
+		SourceVerify: f.sourceVerify,
+		AllowKubelet: settings.AllowKubelet,
+		Manifest: manifest.Options{
+			Services:            true,
+			HonourReplicas:      settings.Replicas == nodeconfig.ReplicasHonour,
+			Namespace:           settings.Namespace,
+			Validate:            manifest.Validate(f.validate),
+			IgnoreUnknownKinds:  f.ignoreKinds,
+			SkipKinds:           f.skipKinds,
+			StrictClusterFields: f.strictCluster,
+			Suffix:              run.RandomSuffix,
+		},
 		SettingsFault: func() string { return *s.fault.Load() },
-		Reload:        s.reloads(ctx), Heartbeat: heartbeat, Runtime: func() serve.RuntimeState { return s.runtimeState(ctx) },
+		Reload:        s.reloads(ctx),
+		Heartbeat:     heartbeat,
+		Runtime:       func() serve.RuntimeState { return s.runtimeState(ctx) },
 		Ready: func() {
 			s.warnNotSent(s.notifier.Ready())
 			s.renderer.Note("supervising the pods of " + strings.Join(shown, ", "))

@@ -68,6 +68,8 @@ func (f *apiFlags) options(settings nodeconfig.Settings) serve.APIOptions {
 			o.Socket.Path = layout.GroupSocket()
 		}
 	}
-	o.TLS.Cert, o.TLS.Key, o.TLS.ClientCA = f.cert, f.key, f.clientCA
+	o.TLS.Cert = f.cert
+	o.TLS.Key = f.key
+	o.TLS.ClientCA = f.clientCA
 	return o
 }

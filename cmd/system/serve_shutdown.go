@@ -47,7 +47,9 @@ func (f *shutdownFlags) check(set *pflag.FlagSet) error {
 // override overrides the settings with the flags, if they were set.
 func (f *shutdownFlags) override(s *nodeconfig.Settings) {
 	if f.given {
-		s.ShutdownGracePeriod, s.ShutdownGracePeriodCriticalPods, s.ShutdownGracePeriodByPodPriority = f.period, f.critical, nil
+		s.ShutdownGracePeriod = f.period
+		s.ShutdownGracePeriodCriticalPods = f.critical
+		s.ShutdownGracePeriodByPodPriority = nil
 	}
 }
 

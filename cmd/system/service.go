@@ -142,7 +142,13 @@ func installService(a *cli.App, c *cobra.Command, f *serviceFlags, dirs []string
 		}
 		sources = settings.SourcesOrDefault()
 	}
-	options := systemd.InstallOptions{Unit: unit, Dirs: slices.DeleteFunc(slices.Clone(sources), serve.IsRemote), Force: f.force, Now: f.now, Delay: settings.ShutdownDelay()}
+	options := systemd.InstallOptions{
+		Unit:  unit,
+		Dirs:  slices.DeleteFunc(slices.Clone(sources), serve.IsRemote),
+		Force: f.force,
+		Now:   f.now,
+		Delay: settings.ShutdownDelay(),
+	}
 	if !a.Settings.AnyGiven("config", "seccomp-default") {
 		options.Settings = config.NewSettings(f.user)
 		options.Created = func() { fmt.Fprintln(a.Streams.Out, options.Settings.Path+config.SettingsCreated) }
@@ -177,16 +183,31 @@ func (f *serviceFlags) systemctl() string {
 func service(a *cli.App, f *serviceFlags) (systemd.Service, error) {
 	switch {
 	case f.user && f.prefix != "":
-		return systemd.Service{}, &problem.Error{Kind: problem.Usage, Object: "--user", Err: errors.New("contradicts --prefix, which selects the file system of another host"), Hint: "use only one of the two flags"}
+		return systemd.Service{}, &problem.Error{
+			Kind:   problem.Usage,
+			Object: "--user",
+			Err:    errors.New("contradicts --prefix, which selects the file system of another host"),
+			Hint:   "use only one of the two flags",
+		}
 	case f.prefix != "":
 		prefix, err := filepath.Abs(f.prefix)
 		return systemd.Service{Prefix: prefix}, err
 	case f.user && !rootless.User():
-		return systemd.Service{}, &problem.Error{Kind: problem.Usage, Object: "--user", Err: errors.New("is for an ordinary user, but podrun runs as root"), Hint: "omit --user"}
+		return systemd.Service{}, &problem.Error{
+			Kind:   problem.Usage,
+			Object: "--user",
+			Err:    errors.New("is for an ordinary user, but podrun runs as root"),
+			Hint:   "omit --user",
+		}
 	case f.user:
 		return systemd.Service{Manager: userManager(a), UserDir: filepath.Join(filepath.Dir(rootless.ConfigDir()), "systemd", "user")}, nil
 	case rootless.User():
-		return systemd.Service{}, &problem.Error{Kind: problem.Runtime, Object: systemd.UnitName, Err: errors.New("only root can change the services of this host"), Hint: "use --user for a service of user " + rootless.UserName() + ", or use sudo"}
+		return systemd.Service{}, &problem.Error{
+			Kind:   problem.Runtime,
+			Object: systemd.UnitName,
+			Err:    errors.New("only root can change the services of this host"),
+			Hint:   "use --user for a service of user " + rootless.UserName() + ", or use sudo",
+		}
 	}
 	return systemd.Service{Manager: a.Systemd}, nil
 }
@@ -207,7 +228,12 @@ func warnEnvironment(a *cli.App) {
 		if flag.Value.String() == flag.DefValue {
 			continue
 		}
-		r.Warn(problem.List{{Object: config.EnvName(flag.Name), Message: "podrun.service does not inherit this variable", Hint: "use --" + flag.Name + " or the settings file", Warning: true}})
+		r.Warn(problem.List{{
+			Object:  config.EnvName(flag.Name),
+			Message: "podrun.service does not inherit this variable",
+			Hint:    "use --" + flag.Name + " or the settings file",
+			Warning: true,
+		}})
 	}
 }
 
@@ -229,7 +255,11 @@ file has not changed since 'podrun service install' wrote it.`,
 			if f.user {
 				manifests = nodeconfig.Default().ManifestDir
 			}
-			removed, err := service.Uninstall(c.Context(), systemd.UninstallOptions{Force: f.force, Settings: settings, Empty: []string{manifests, filepath.Dir(manifests)}})
+			removed, err := service.Uninstall(c.Context(), systemd.UninstallOptions{
+				Force:    f.force,
+				Settings: settings,
+				Empty:    []string{manifests, filepath.Dir(manifests)},
+			})
 			if err != nil {
 				return err
 			}

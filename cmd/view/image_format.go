@@ -47,7 +47,9 @@ func ImageRows(images []imagestore.Image, noTrunc bool) []imageRow {
 			rows = append(rows, row)
 		}
 		for _, name := range i.Names {
-			row.Repository, row.Tag, row.Digest = name, NoName, NoName
+			row.Repository = name
+			row.Tag = NoName
+			row.Digest = NoName
 			if ref, err := reference.ParseNormalizedNamed(name); err == nil {
 				row.Repository = reference.FamiliarName(ref)
 				if tagged, ok := ref.(reference.Tagged); ok {
@@ -124,7 +126,12 @@ func ParseImageFormat(format string) (*ImageFormat, error) {
 
 // formatError returns the usage error for a template.
 func formatError(format string, err error) error {
-	e := &problem.Error{Kind: problem.Usage, Object: "--format", Err: err, Hint: `write the fields as in --format '{{.Repository}}:{{.Tag}}' or 'table {{.ID}}\t{{.Size}}'`}
+	e := &problem.Error{
+		Kind:   problem.Usage,
+		Object: "--format",
+		Err:    err,
+		Hint:   `write the fields as in --format '{{.Repository}}:{{.Tag}}' or 'table {{.ID}}\t{{.Size}}'`,
+	}
 	if exec, ok := errors.AsType[template.ExecError](err); ok {
 		_, field, _ := strings.Cut(exec.Err.Error(), "evaluate field ")
 		if field, _, ok = strings.Cut(field, " "); ok {

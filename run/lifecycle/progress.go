@@ -127,7 +127,9 @@ func (p Progress) inSandbox(now *Sandbox) Progress {
 		return p
 	}
 	if p.Sandbox != "" {
-		p.Spent, p.Restarts, p.ready = 0, nil, time.Time{}
+		p.Spent = 0
+		p.Restarts = nil
+		p.ready = time.Time{}
 		p.Starts++
 	}
 	p.Sandbox = now.ID
@@ -173,7 +175,10 @@ func (p *Progress) failure(pod *corev1.Pod, w World, status corev1.PodStatus) Ve
 	case status.Phase == corev1.PodFailed:
 		return Verdict{Reason: failedPod, Message: "the pod has failed" + because(status.Reason, status.Message)}
 	case p.Starts >= badStarts:
-		return Verdict{Reason: startedAgain, Message: fmt.Sprintf("the pod was started again %d times before it was ready, for example at boots of the host", p.Starts)}
+		return Verdict{
+			Reason:  startedAgain,
+			Message: fmt.Sprintf("the pod was started again %d times before it was ready, for example at boots of the host", p.Starts),
+		}
 	}
 	return Verdict{}
 }

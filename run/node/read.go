@@ -182,7 +182,13 @@ func (n *Node) ReadExisting(ctx context.Context, wanted prepare.Wanted, facts ho
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, prepare.ExistingPod{ID: id, Pod: c.Pod, Made: *c, Ending: owner != nil && owner.Doomed && owner.UID == id.UID, Recreates: owner != nil && owner.Recreate && owner.UID == id.UID})
+		out = append(out, prepare.ExistingPod{
+			ID:        id,
+			Pod:       c.Pod,
+			Made:      *c,
+			Ending:    owner != nil && owner.Doomed && owner.UID == id.UID,
+			Recreates: owner != nil && owner.Recreate && owner.UID == id.UID,
+		})
 	}
 	return out, n.observeExisting(ctx, out)
 }

@@ -22,7 +22,11 @@ func (p *Plan) checkCredentials(level string) (out problem.List) {
 	for _, s := range p.Checkpoint.Secrets {
 		sealed := credential.Of(s)
 		for _, key := range slices.Sorted(maps.Keys(sealed)) {
-			found := problem.Problem{Object: "Secret " + s.Namespace + "/" + s.Name, Field: "metadata.annotations[" + credential.Annotation + key + "]", Reason: "CredentialOfHost"}
+			found := problem.Problem{
+				Object: "Secret " + s.Namespace + "/" + s.Name,
+				Field:  "metadata.annotations[" + credential.Annotation + key + "]",
+				Reason: "CredentialOfHost",
+			}
 			switch {
 			case user != nil:
 				found.Message = "user " + user.Name + " cannot use credentials of the host, which only root can decrypt"

@@ -160,7 +160,12 @@ func (w *updateWatch) keepGood(ctx context.Context, now time.Time) error {
 		return err
 	}
 	next := *w.record
-	next.State, next.At, next.Images, next.Reason, next.Message, next.Progress = store.UpdateGood, now.UTC(), images, "", "", lifecycle.Progress{}
+	next.State = store.UpdateGood
+	next.At = now.UTC()
+	next.Images = images
+	next.Reason = ""
+	next.Message = ""
+	next.Progress = lifecycle.Progress{}
 	w.record = &next
 	if err := w.write(); err != nil {
 		return err
@@ -209,7 +214,10 @@ func (w *updateWatch) reject(v lifecycle.Verdict, now time.Time) error {
 		return err
 	}
 	next := *w.record
-	next.State, next.Reason, next.Message, next.At = store.UpdateExceeded, v.Reason, event.Cut(v.Message), now.UTC()
+	next.State = store.UpdateExceeded
+	next.Reason = v.Reason
+	next.Message = event.Cut(v.Message)
+	next.At = now.UTC()
 	restores := err == nil && good != nil && good.Hash != next.Definition
 	if restores {
 		next.State = store.UpdateRollingBack

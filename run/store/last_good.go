@@ -88,7 +88,12 @@ func ReadGood(layout identity.Layout, id identity.Pod) (*LastGood, error) {
 // secretGoodFile is the complete last good definition of a pod whose Secrets are in memory.
 var secretGoodFile = statefile.Declare(statefile.Kind[manifest.Checkpoint]{
 	What: "the last good definition of a pod in memory", Files: "(in memory) last-good/<namespace>_<name>/<random>", Scope: statefile.OfPod,
-	On:     statefile.Answers{Absent: "podrun takes the Secrets from the pod's source", Corrupt: statefile.Ignore, Unreadable: statefile.Ignore, Newer: statefile.Ignore},
+	On: statefile.Answers{
+		Absent:     "podrun takes the Secrets from the pod's source",
+		Corrupt:    statefile.Ignore,
+		Unreadable: statefile.Ignore,
+		Newer:      statefile.Ignore,
+	},
 	Paths:  secretGoodFiles,
 	Format: statefile.Unversioned, Limit: identity.MaxCheckpoint, Decode: manifest.Unmarshal,
 })

@@ -168,7 +168,11 @@ func (r *OwnerRecord) BeginRemoval(now time.Time, grace time.Duration, again boo
 
 // EndRemoval records that no command is removing the pod, because the removal ended or the pod is
 // new.
-func (r *OwnerRecord) EndRemoval() { r.Doomed, r.Recreate, r.Deletion = false, false, nil }
+func (r *OwnerRecord) EndRemoval() {
+	r.Doomed = false
+	r.Recreate = false
+	r.Deletion = nil
+}
 
 // DeletionOf returns the start of the removal of the pod with the given UID, or nil if no command is
 // removing it. The record may be nil.

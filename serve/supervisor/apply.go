@@ -208,7 +208,8 @@ func (a applyStep) definition() (*manifest.Objects, error) {
 // noteReverted reports that the source's definition has replaced that of a command.
 func (a applyStep) noteReverted(t prepare.Target) {
 	p, in := a.pod, a.in
-	if in.kept || !in.exists() || in.Origin == OriginSource || in.Origin == OriginUnclaimed || in.Checkpoint == CheckpointCorrupt || len(t.Changes) == 0 {
+	byCommand := in.exists() && in.Checkpoint != CheckpointCorrupt && in.Origin != OriginSource && in.Origin != OriginUnclaimed
+	if in.kept || !byCommand || len(t.Changes) == 0 {
 		return
 	}
 	p.node().SendWarnings(problem.List{{Object: "pod " + p.id.String(), Warning: true,
@@ -248,5 +249,6 @@ func configChanged(changes []string, restarts bool) string {
 
 // updates reports whether a definition changes a pod that podrun has to supervise.
 func (f stepInput) updates() bool {
-	return f.Checkpoint == CheckpointIntact && f.Phase == PhaseActive && f.Halt == HaltNone && f.Source == Present && f.Hash != f.Applied && f.Origin != OriginUnclaimed
+	runs := f.Checkpoint == CheckpointIntact && f.Phase == PhaseActive && f.Halt == HaltNone
+	return runs && f.Source == Present && f.Hash != f.Applied && f.Origin != OriginUnclaimed
 }

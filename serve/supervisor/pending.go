@@ -30,8 +30,19 @@ func (s Situation) pends() bool {
 // notePending records why podrun could not apply the source's definition. If the pod is on this host,
 // notePending also emits an event for each new cause, and returns true: podrun logs the event.
 func (p *pod) notePending(in stepInput, err error, retry time.Time) (emits bool) {
-	now := &pending{Pending: store.Pending{Hash: in.Hash, Namespace: p.id.Namespace, Name: p.id.Name, Source: source.Shown(in.path),
-		Reason: reasonOf(err), Message: event.Cut(err.Error()), Since: time.Now(), Next: retry}, refused: p.failures.last(Apply).refused}
+	now := &pending{
+		Pending: store.Pending{
+			Hash:      in.Hash,
+			Namespace: p.id.Namespace,
+			Name:      p.id.Name,
+			Source:    source.Shown(in.path),
+			Reason:    reasonOf(err),
+			Message:   event.Cut(err.Error()),
+			Since:     time.Now(),
+			Next:      retry,
+		},
+		refused: p.failures.last(Apply).refused,
+	}
 	for _, c := range in.containers() {
 		now.Containers = append(now.Containers, c.Name)
 	}

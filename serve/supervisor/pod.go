@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -296,7 +297,8 @@ func (p *pod) outdated(step Step, begun stepInput) bool {
 	switch next := Decide(in.Situation); step.Do {
 	case Apply, RollBack:
 		// After applying the pod, this step also supervises it.
-		return next.Do == RollBack && step.Do == Apply || reloaded || next.Do == Delete || next.Do == Release || next.Do == Forget || next.Do == Evict || in.Source == Present && in.Hash != begun.Hash
+		return reloaded || step.Do == Apply && next.Do == RollBack || slices.Contains([]Verb{Delete, Release, Forget, Evict}, next.Do) ||
+			in.Source == Present && in.Hash != begun.Hash
 	case Attend:
 		return reloaded || next.Do != Attend && next.Do != Wait || !p.resizePending(in).Is(before)
 	}

@@ -118,8 +118,11 @@ func (r *rollBackStep) lastGood() (*manifest.Objects, error) {
 		if in.update != nil {
 			next = *in.update
 		}
-		next.State, next.Rejected, next.At = store.UpdateRollingBack, in.rejected, in.Now.UTC()
-		next.Reason, next.Message = in.rejected.Reason, in.rejected.Message
+		next.State = store.UpdateRollingBack
+		next.Rejected = in.rejected
+		next.At = in.Now.UTC()
+		next.Reason = in.rejected.Reason
+		next.Message = in.rejected.Message
 		if err := store.WriteUpdate(layout, p.id, next); err != nil {
 			return nil, err
 		}
@@ -178,7 +181,9 @@ func (r *rollBackStep) cannotRollBack() error {
 		return errChanged
 	}
 	next := *in.update
-	next.State, next.At, next.Rejected = store.UpdateExceeded, in.Now.UTC(), nil
+	next.State = store.UpdateExceeded
+	next.At = in.Now.UTC()
+	next.Rejected = nil
 	if err := store.WriteUpdate(layout, p.id, next); err != nil {
 		return err
 	}
@@ -200,7 +205,10 @@ func (r *rollBackStep) noteRolledBack(t prepare.Target) error {
 			p.s.options.RolledBack(next.Reason)
 		}
 	}
-	next.State, next.Definition, next.Source, next.At = store.UpdateRolledBack, t.Plan.Checkpoint.Hash(), "", time.Now().UTC()
+	next.State = store.UpdateRolledBack
+	next.Definition = t.Plan.Checkpoint.Hash()
+	next.Source = ""
+	next.At = time.Now().UTC()
 	if err := store.WriteUpdate(p.node().Layout(), p.id, next); err != nil {
 		return err
 	}
@@ -223,8 +231,15 @@ func (p *pod) noteRejected(in stepInput) {
 	if !in.Rejected || in.RollingBack {
 		return
 	}
-	now := &pending{Pending: store.Pending{Hash: in.Hash, Namespace: p.id.Namespace, Name: p.id.Name, Source: source.Shown(in.path), Reason: event.RolledBack,
-		Message: "podrun has rolled it back, and applies it again when it changes: " + in.rejected.Reason + ": " + in.rejected.Message, Since: in.rejected.At}}
+	now := &pending{Pending: store.Pending{
+		Hash:      in.Hash,
+		Namespace: p.id.Namespace,
+		Name:      p.id.Name,
+		Source:    source.Shown(in.path),
+		Reason:    event.RolledBack,
+		Message:   "podrun has rolled it back, and applies it again when it changes: " + in.rejected.Reason + ": " + in.rejected.Message,
+		Since:     in.rejected.At,
+	}}
 	for _, c := range in.containers() {
 		now.Containers = append(now.Containers, c.Name)
 	}
