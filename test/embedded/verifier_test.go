@@ -185,7 +185,7 @@ func (v *verified) loads() {
 		if !found || !strings.Contains(out, "is not allowed") {
 			v.Fatalf("%v: %v: %s", load, err, out)
 		}
-		if target, err := archive.TargetOf(v.Context(), v.client().ImageConn(), ref.String()); err != nil || target != nil {
+		if target, err := archive.TargetOf(v.Context(), v.client().Images.Conn(), ref.String()); err != nil || target != nil {
 			v.Errorf("%v: the image is in the store: %v, %v", load, target, err)
 		}
 		if load[0] == "image" {
