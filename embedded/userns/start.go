@@ -178,21 +178,6 @@ func environment() []string {
 	return env
 }
 
-// Enter executes a program, usually podrun itself, in the namespaces of podrun-rootless. It returns only after an
-// error.
-func Enter(r *rootless.Record, args []string) error {
-	program, err := os.Executable()
-	if err != nil {
-		return failed(err, "")
-	}
-	if strings.HasSuffix(program, " (deleted)") {
-		return &problem.Error{Kind: problem.Runtime, Object: "podrun", Err: errors.New("the program " + program + " was removed while it was running"), Hint: "run the command again"}
-	}
-	argv := rootless.EnterArgs(r.Enter, r.PID, r.StartTime, program, args)
-	err = unix.Exec(argv[0], argv, os.Environ())
-	return &problem.Error{Kind: problem.Runtime, Object: keeper, Op: "enter its namespaces: execute " + argv[0], Err: err}
-}
-
 // RemoveFiles removes the files of a podrun-rootless that has ended, and the run directory if it is empty. It must be
 // called in the namespaces: the network namespace is mounted only there.
 func RemoveFiles(runDir, netns string) error {
