@@ -15,42 +15,46 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestPortReuse connects twice from the same port: a pod may do that as soon as the server has closed the first
+// TestPortReuse connects repeatedly from the same port: a pod may do that as soon as the server has closed the first
 // connection.
 func TestPortReuse(t *testing.T) {
 	i := newInstance(t)
 	r := i.mustStart()
-	l, err := net.Listen("tcp", hostIP4+":7000")
-	if err != nil {
-		t.Fatal(err)
+	for _, ends := range [][2]string{{"192.0.0.2", hostIP4}, {"fd00:706f:6472::2", hostIP6}} {
+		l, err := net.Listen("tcp", net.JoinHostPort(ends[1], "7000"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		go func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				_ = c.Close() // first
+			}
+		}()
+		i.inNode(r, func() { reusePort(t, ends[0], l.Addr().String()) })
 	}
-	defer l.Close()
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			_ = c.Close() // first
+}
+
+func reusePort(t *testing.T, from, to string) {
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from), Port: 5000}, Timeout: 20 * time.Second}
+	for n := range 50 {
+		c, err := d.Dial("tcp", to)
+		for errors.Is(err, unix.EADDRINUSE) { // until the kernel has the last acknowledgment
+			c, err = d.Dial("tcp", to)
 		}
-	}()
-	i.inNode(r, func() {
-		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(192, 0, 0, 2), Port: 5000}, Timeout: 20 * time.Second}
-		for n := range 5 {
-			c, err := d.Dial("tcp", hostIP4+":7000")
-			for errors.Is(err, unix.EADDRINUSE) { // until the kernel has the last acknowledgment
-				c, err = d.Dial("tcp", hostIP4+":7000")
-			}
-			if err != nil {
-				t.Errorf("connection %d: %v", n, err)
-				return
-			}
-			if data, err := c.Read(make([]byte, 1)); data != 0 || err == nil {
-				t.Errorf("connection %d: %d, %v", n, data, err)
-			}
-			_ = c.Close()
+		if err != nil {
+			t.Errorf("connection %d: %v", n, err)
+			return
 		}
-	})
+		if data, err := c.Read(make([]byte, 1)); data != 0 || err == nil {
+			t.Errorf("connection %d: %d, %v", n, data, err)
+		}
+		_ = c.Close()
+	}
 }
 
 // works checks that the gateway forwards connections. It allows for the time after a flood.

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/netip"
 	"sync"
-	"time"
 
 	"gvisor.dev/gvisor/pkg/tcpip"
 	"gvisor.dev/gvisor/pkg/tcpip/header"
@@ -118,6 +117,8 @@ func Start(o Options) (*Gateway, error) {
 		NetworkProtocols:   []stack.NetworkProtocolFactory{arp.NewProtocol, ipv4.NewProtocol, ipv6.NewProtocol},
 		TransportProtocols: []stack.TransportProtocolFactory{tcp.NewProtocol, udp.NewProtocol},
 	})
+	g.link.reuse.stack = g.stack
+	g.link.reuse.most = int32(l.handshakes)
 	if err := g.configure(); err != nil {
 		return nil, err
 	}
@@ -145,9 +146,7 @@ func (g *Gateway) configure() error {
 	sack, moderate, cc := tcpip.TCPSACKEnabled(true), tcpip.TCPModerateReceiveBufferOption(true), tcpip.CongestionControlOption("reno")
 	send := tcpip.TCPSendBufferSizeRangeOption{Min: tcp.MinBufferSize, Default: 1 << 20, Max: maxBuffer}
 	receive := tcpip.TCPReceiveBufferSizeRangeOption{Min: tcp.MinBufferSize, Default: 1 << 20, Max: maxBuffer}
-	// A pod may use a port again as soon as its own end is closed, but gVisor accepts a new connection with the
-	// ports of one in TIME-WAIT only for a listener.
-	wait := tcpip.TCPTimeWaitTimeoutOption(time.Millisecond)
+	wait := tcpip.TCPTimeWaitTimeoutOption(timeWait)
 	for name, option := range map[string]tcpip.SettableTransportProtocolOption{
 		"SACK": &sack, "receive buffer": &moderate, "congestion control": &cc, "send buffers": &send, "receive buffers": &receive, "TIME-WAIT": &wait, "recovery": &recovery,
 	} {

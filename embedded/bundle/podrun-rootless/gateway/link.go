@@ -70,6 +70,7 @@ func filter() []bpf.Instruction {
 type link struct {
 	nested.Endpoint
 	pings *pings
+	reuse reuse
 }
 
 func newLink(child stack.LinkEndpoint, p *pings) *link {
@@ -85,6 +86,9 @@ func (l *link) DeliverNetworkPacket(protocol tcpip.NetworkProtocolNumber, pkt *s
 		return
 	}
 	if fragmentedICMPv6(protocol, pkt) {
+		return
+	}
+	if l.reuse.delay(protocol, pkt, func() { l.DeliverNetworkPacket(protocol, pkt) }) {
 		return
 	}
 	l.Endpoint.DeliverNetworkPacket(protocol, pkt)
