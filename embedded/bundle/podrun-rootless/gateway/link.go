@@ -88,7 +88,7 @@ func (l *link) DeliverNetworkPacket(protocol tcpip.NetworkProtocolNumber, pkt *s
 	if fragmentedICMPv6(protocol, pkt) {
 		return
 	}
-	if l.reuse.delay(protocol, pkt, func() { l.DeliverNetworkPacket(protocol, pkt) }) {
+	if l.reuse.delay(protocol, pkt, l) {
 		return
 	}
 	l.Endpoint.DeliverNetworkPacket(protocol, pkt)

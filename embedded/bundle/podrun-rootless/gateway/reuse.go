@@ -23,8 +23,8 @@ type reuse struct {
 }
 
 // delay reports whether it delays a packet, or drops it because there are too many delayed requests. It delivers the
-// packet later.
-func (r *reuse) delay(protocol tcpip.NetworkProtocolNumber, pkt *stack.PacketBuffer, deliver func()) bool {
+// packet later. It runs for every packet, and allocates nothing for those that it does not delay.
+func (r *reuse) delay(protocol tcpip.NetworkProtocolNumber, pkt *stack.PacketBuffer, to stack.NetworkDispatcher) bool {
 	id, ok := parseRequest(protocol, pkt)
 	if !ok || !r.waits(protocol, id) {
 		return false
@@ -36,7 +36,7 @@ func (r *reuse) delay(protocol tcpip.NetworkProtocolNumber, pkt *stack.PacketBuf
 	pkt.IncRef()
 	time.AfterFunc(timeWait, func() {
 		r.delayed.Add(-1)
-		deliver()
+		to.DeliverNetworkPacket(protocol, pkt)
 		pkt.DecRef()
 	})
 	return true
