@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -100,12 +101,10 @@ func sweepDir(dir string, each func(name string)) error {
 
 // HasStaleReservation reports whether a process that has ended left a reservation.
 func HasStaleReservation(layout identity.Layout) bool {
-	stale := false
-	// A directory that cannot be read is reported by the next command that reads all reservations.
-	_ = sweepDir(layout.Reservations(), func(name string) {
-		stale = stale || !hostfile.IsLocked(filepath.Join(layout.Reservations(), name))
+	entries, _ := os.ReadDir(layout.Reservations()) // the next command that reads all reservations reports the error
+	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
+		return !strings.HasPrefix(e.Name(), ".") && !hostfile.IsLocked(filepath.Join(layout.Reservations(), e.Name()))
 	})
-	return stale
 }
 
 // sweepLockedFiles removes the files of processes that have ended.
